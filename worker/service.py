@@ -18,7 +18,7 @@ from outlast.activities.dispatch.activities import DispatchActivities
 from outlast.activities.failures.classify import RepeatedFailures
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
-from outlast.activities.mcp_actors.activities import McpActorActivities
+from outlast.activities.mcp_servers.activities import McpActorActivities
 from outlast.activities.object_store import KeptParts, OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep import OutputSweepActivities, TemporalTasks

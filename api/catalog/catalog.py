@@ -13,7 +13,7 @@ from pydantic import JsonValue
 from outlast.activities.actors.activities import ActorDefinition, actor_of_saved_task, fetch_actor_definition
 from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.failures.classify import classify
-from outlast.activities.mcp_actors.activities import fetch_mcp_tools
+from outlast.activities.mcp_servers.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, OWN_TOOLS, BuiltinTools
 from outlast.api.errors import (

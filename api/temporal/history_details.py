@@ -16,7 +16,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.mcp_actors.activities import McpActorActivities
+from outlast.activities.mcp_servers.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.contracts import StoredDataset
 from outlast.activities.platform_requests.activities import RunWatchActivities

@@ -13,7 +13,7 @@ from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, W
 from temporalio.common import TypedSearchAttributes
 from temporalio.converter import DataConverter
 
-from outlast.activities.mcp_actors.contracts import CallPhase
+from outlast.activities.mcp_servers.contracts import CallPhase
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal import history_details

@@ -10,6 +10,8 @@ FUNCTIONS_TASK_QUEUE = "outlast-functions"
 """Plain functions of tools, also of other packages. They have their own slots, so that they do not delay Outlast."""
 MODELS_TASK_QUEUE = "outlast-models"
 """Calls of models: long streams with their own slots, so that they never wait for tools, nor tools for them."""
+SERVERS_TASK_QUEUE = "outlast-servers"
+"""Calls of MCP servers. Workers with a file of servers poll it, and each a queue of its own for its sessions."""
 
 SCHEDULES_TASK_QUEUE = "outlast-schedules"
 """Starts by schedules. The API serves it, and checks a firing like a request."""

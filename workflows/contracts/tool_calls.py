@@ -28,6 +28,7 @@ from pydantic_core import from_json, to_json
 
 from outlast.activities.bounds import PositiveSeconds
 from outlast.activities.contracts import Caller, Contract, ErrorEnvelope, JsonObject, SealedSecret
+from outlast.activities.mcp_servers.contracts import SessionScope, Verify
 from outlast.activities.outputs.contracts import OutputPolicy
 from outlast.activities.runs.contracts import Budget, Production, Resurrection, RunState, Until
 from outlast.activities.spending.contracts import SpendingCaps
@@ -413,6 +414,21 @@ class AdmittedTool(Contract):
     version: int = 1
 
 
+class ServerCall(Contract):
+    """A call of a tool of an MCP server: all that it needs to know, decided once when it was admitted."""
+
+    server: str
+    tool: str = Field(description="Its name on the server.")
+    session: SessionScope
+    session_key: str = Field(description="Digest of the server and of the id of its session's scope; no secret.")
+    repeats_safely: bool = Field(description="Read-only, idempotent, or configured with `retry: always`.")
+    idempotency_argument: str | None = Field(default=None, description="This argument gets the id of the task.")
+    verify: Verify | None = None
+    timeout_seconds: float | None = None
+    read_only: bool = False
+    destructive: bool = True
+
+
 class ResurrectedTask(Contract):
     """An ended task whose run a call resurrects instead of starting one."""
 
@@ -471,6 +487,7 @@ class ToolCall(Contract):
     inner: InnerCalls | None = Field(
         default=None, description="Rules for calls that its function makes; absent if it cannot make any."
     )
+    server: ServerCall | None = Field(default=None, description="For a tool of an MCP server of the operator's file.")
 
     @property
     def is_paid(self) -> bool:

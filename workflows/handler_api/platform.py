@@ -11,7 +11,7 @@ from temporalio.workflow import ActivityCancellationType
 
 from outlast.activities.actors.contracts import ActorDetails, ActorDetailsInput, ActorSearchPage, SearchActorsInput
 from outlast.activities.contracts import JsonObject
-from outlast.activities.mcp_actors import contracts as mcp_actors
+from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.platform_requests.contracts import PlatformReadInput, PlatformWriteInput, WatchRunInput
 from outlast.activities.runs.contracts import DEFAULT_LOG_BYTES, RunLog, RunLogInput
 from outlast.activities.storages import contracts as storages
@@ -31,7 +31,7 @@ from outlast.workflows.handler_api.observability import timed
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.actors.activities import ActorActivities
-    from outlast.activities.mcp_actors.activities import CALL_HEARTBEAT_TIMEOUT, CALL_RETRY_POLICY, McpActorActivities
+    from outlast.activities.mcp_servers.activities import CALL_HEARTBEAT_TIMEOUT, CALL_RETRY_POLICY, McpActorActivities
     from outlast.activities.platform_requests.activities import (
         PlatformReadActivities,
         PlatformWriteActivities,
@@ -228,21 +228,21 @@ class McpActors(CallActivities):
         super().__init__(call)
         self._ask_all = ask_all
 
-    async def tools(self, actor: str) -> tuple[mcp_actors.McpTool, ...]:
+    async def tools(self, actor: str) -> tuple[mcp.McpTool, ...]:
         """Return the usable tools of the server. Starts the Actor when it is not running."""
         return (await self.listing(actor)).tools
 
-    async def listing(self, actor: str) -> mcp_actors.McpToolList:
+    async def listing(self, actor: str) -> mcp.McpToolList:
         """Return the tools of the server, with notes on unusable ones. Starts the Actor when it is not running."""
-        request = mcp_actors.ListMcpToolsInput(caller=self._call.caller, actor=actor)
+        request = mcp.ListMcpToolsInput(caller=self._call.caller, actor=actor)
         return await self._do(McpActorActivities.list_mcp_tools, request, f"list tools of {actor}")
 
-    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> mcp_actors.McpAnswer:
+    async def call(self, actor: str, tool: str, arguments: dict[str, JsonValue]) -> mcp.McpAnswer:
         """Call the tool at most once and return its answer unchanged.
 
         Questions that the server asks while its tool runs go to the caller.
         """
-        request = mcp_actors.CallMcpToolInput(
+        request = mcp.CallMcpToolInput(
             caller=self._call.caller, actor=actor, tool=tool, arguments=arguments, caps=self._call.caps
         )
         questions = _Questions(self._ask_all)
@@ -254,7 +254,7 @@ class McpActors(CallActivities):
             _handle_questions(None)
             await questions.withdraw()
 
-    async def _call_tool(self, request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
+    async def _call_tool(self, request: mcp.CallMcpToolInput) -> mcp.McpAnswer:
         deadline = timedelta(seconds=self._call.options.deadline_seconds)
         return await workflow.execute_activity_method(
             McpActorActivities.call_mcp_tool,
@@ -270,10 +270,10 @@ class McpActors(CallActivities):
 
 
 def _handle_questions(
-    handler: Callable[[mcp_actors.RelayedQuestion], Awaitable[mcp_actors.RelayedAnswer]] | None,
+    handler: Callable[[mcp.RelayedQuestion], Awaitable[mcp.RelayedAnswer]] | None,
 ) -> None:
     workflow.set_update_handler(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-        mcp_actors.RELAY_UPDATE, handler
+        mcp.RELAY_UPDATE, handler
     )
 
 
@@ -282,16 +282,16 @@ class _Questions:
 
     def __init__(self, ask_all: AskAll) -> None:
         self._ask_all = ask_all
-        self._open: set[asyncio.Task[mcp_actors.RelayedAnswer]] = set()
+        self._open: set[asyncio.Task[mcp.RelayedAnswer]] = set()
 
-    async def answer(self, question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
+    async def answer(self, question: mcp.RelayedQuestion) -> mcp.RelayedAnswer:
         """Return the caller's answer; `cancel` if it does not come in time, or if the call ends first."""
         asking = asyncio.create_task(self._ask(question))
         self._open.add(asking)
         try:
             return await asking
         except asyncio.CancelledError:
-            return mcp_actors.RelayedAnswer(action="cancel")
+            return mcp.RelayedAnswer(action="cancel")
         finally:
             self._open.discard(asking)
 
@@ -301,7 +301,7 @@ class _Questions:
             asking.cancel()
         await workflow.wait_condition(workflow.all_handlers_finished)
 
-    async def _ask(self, question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
+    async def _ask(self, question: mcp.RelayedQuestion) -> mcp.RelayedAnswer:
         request = InputRequest(
             method=question.method,
             message=question.message,
@@ -312,8 +312,8 @@ class _Questions:
         try:
             answers = await self._ask_all({question.key: request}, timeout=patience)
         except TimeoutError:
-            return mcp_actors.RelayedAnswer(action="cancel")
+            return mcp.RelayedAnswer(action="cancel")
         answer = answers[question.key]
         # MCP has no action for a client that failed: for the Actor's server it closed the question.
         action = "cancel" if answer.action == "error" else answer.action
-        return mcp_actors.RelayedAnswer(action=action, content=answer.content)
+        return mcp.RelayedAnswer(action=action, content=answer.content)

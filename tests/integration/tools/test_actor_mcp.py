@@ -11,8 +11,8 @@ from pydantic import SecretStr
 
 from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
-from outlast.activities.mcp_actors.activities import fetch_mcp_tools
-from outlast.activities.mcp_actors.contracts import McpAnswer
+from outlast.activities.mcp_servers.activities import fetch_mcp_tools
+from outlast.activities.mcp_servers.contracts import McpAnswer
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.secrets import SecretSealer
 from outlast.activities.spending.contracts import Settlement, Spend

@@ -11,7 +11,7 @@ from temporalio import workflow
 
 from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
-from outlast.activities.mcp_actors.contracts import NOT_CALLED, NOT_CONNECTED
+from outlast.activities.mcp_servers.contracts import NOT_CALLED, NOT_CONNECTED
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError

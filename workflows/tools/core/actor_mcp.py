@@ -3,7 +3,7 @@
 from pydantic import JsonValue
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
-from outlast.activities.mcp_actors.contracts import McpAnswer, McpTool
+from outlast.activities.mcp_servers.contracts import McpAnswer, McpTool
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.tools.core.actor_names import proxied_tool_name, split_actor_tool

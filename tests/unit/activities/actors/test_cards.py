@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from outlast.activities.actors.activities import _Definition, pricing_of
-from outlast.activities.mcp_actors.activities import standby_url
+from outlast.activities.mcp_servers.activities import standby_url
 
 
 @pytest.mark.parametrize(

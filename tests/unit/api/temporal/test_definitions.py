@@ -8,7 +8,7 @@ from temporalio import activity, workflow
 from temporalio.contrib.workflow_streams import _stream
 
 from outlast.activities.llm.streaming import PUBLISH_SIGNAL
-from outlast.activities.mcp_actors.activities import McpActorActivities
+from outlast.activities.mcp_servers.activities import McpActorActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.storages.datasets import DatasetActivities

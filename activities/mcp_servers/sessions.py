@@ -20,9 +20,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status, redact
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
-from outlast.activities.mcp_actors import contracts as mcp_actors
-from outlast.activities.mcp_actors.activities import mcp_failure, not_called, not_connected
-from outlast.activities.mcp_actors.lenient import MAX_NOTES, NOTES, lenient
+from outlast.activities.mcp_servers import contracts as mcp
+from outlast.activities.mcp_servers.activities import mcp_failure, not_called, not_connected
+from outlast.activities.mcp_servers.lenient import MAX_NOTES, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
 
@@ -44,13 +44,13 @@ class Relay:
 
     def sent(self) -> None:
         """Report that the call is being sent: a later attempt must not send it again."""
-        self._heartbeats.send(mcp_actors.CallPhase(sent=True))
+        self._heartbeats.send(mcp.CallPhase(sent=True))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Report `notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
-        reached = mcp_actors.CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
-        self._heartbeats.send(mcp_actors.CallPhase(sent=True, progress=reached))
+        reached = mcp.CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
+        self._heartbeats.send(mcp.CallPhase(sent=True, progress=reached))
 
     async def elicit(
         self,
@@ -86,9 +86,9 @@ class Relay:
         except ValidationError:
             return mcp_types.ErrorData(code=mcp_types.INTERNAL_ERROR, message="The caller's completion is not valid.")
 
-    async def _ask(self, method: Any, message: str, **question: Any) -> mcp_actors.RelayedAnswer | mcp_types.ErrorData:
+    async def _ask(self, method: Any, message: str, **question: Any) -> mcp.RelayedAnswer | mcp_types.ErrorData:
         key = f"relayed-{next(self._numbers)}"
-        asked = mcp_actors.RelayedQuestion(key=key, method=method, message=message, **question)
+        asked = mcp.RelayedQuestion(key=key, method=method, message=message, **question)
         while True:
             try:
                 return await _ask_workflow(asked)
@@ -106,13 +106,13 @@ class Relay:
             await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
 
 
-async def _ask_workflow(question: mcp_actors.RelayedQuestion) -> mcp_actors.RelayedAnswer:
+async def _ask_workflow(question: mcp.RelayedQuestion) -> mcp.RelayedAnswer:
     """Ask the question once, however often an attempt calls this: the update's id contains the question's key."""
     info = activity.info()
     handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
     update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
     return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-        mcp_actors.RELAY_UPDATE, question, id=update_id, result_type=mcp_actors.RelayedAnswer
+        mcp.RELAY_UPDATE, question, id=update_id, result_type=mcp.RelayedAnswer
     )
 
 
@@ -174,7 +174,7 @@ _OF_THE_BODY_AS_SENT = frozenset({b"content-encoding", b"content-length", b"tran
 Answer = TypeVar("Answer")
 
 
-async def list_tools(url: str, token: SecretStr) -> tuple[tuple[mcp_actors.McpTool, ...], tuple[str, ...]]:
+async def list_tools(url: str, token: SecretStr) -> tuple[tuple[mcp.McpTool, ...], tuple[str, ...]]:
     """Return the tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
 
     async def listed(session: ClientSession) -> tuple[list[WireTool], list[str]]:
@@ -195,7 +195,7 @@ async def list_tools(url: str, token: SecretStr) -> tuple[tuple[mcp_actors.McpTo
 
 
 async def call_tool(
-    url: str, token: SecretStr, request: mcp_actors.CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
+    url: str, token: SecretStr, request: mcp.CallMcpToolInput, arguments: dict[str, Any], heartbeats: Heartbeats
 ) -> dict[str, Any]:
     """The raw result of the tool, called with `arguments`. Raises `ToolFailure`: once it was called, none to retry."""
     relay = Relay(heartbeats)
@@ -267,9 +267,9 @@ class _CleanedStream(httpx2.AsyncByteStream):
         await self._response.aclose()
 
 
-def _tool_of(tool: WireTool) -> mcp_actors.McpTool:
+def _tool_of(tool: WireTool) -> mcp.McpTool:
     hints = tool.annotations
-    return mcp_actors.McpTool(
+    return mcp.McpTool(
         name=tool.name,
         title=tool.title or (hints.title if hints else None),
         description=tool.description or "",

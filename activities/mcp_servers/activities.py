@@ -17,7 +17,7 @@ from outlast.activities.actors.activities import fetch_actor_definition
 from outlast.activities.contracts import Caller, ErrorCategory
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, redact
 from outlast.activities.heartbeat import heartbeating
-from outlast.activities.mcp_actors import contracts as mcp_actors
+from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.spending.contracts import Spend
 from outlast.activities.spending.ledger import Ledgers, exceeded_cap, refused_by_cap
@@ -46,13 +46,13 @@ class McpActorActivities:
         self._ledgers = ledgers
 
     @activity.defn
-    async def list_mcp_tools(self, request: mcp_actors.ListMcpToolsInput) -> mcp_actors.McpToolList:
+    async def list_mcp_tools(self, request: mcp.ListMcpToolsInput) -> mcp.McpToolList:
         """Return the tools of the server. Fails with `validation` for an Actor that is not an MCP server."""
         with as_activity_failure():
             return await fetch_mcp_tools(self._platform, request.caller, request.actor)
 
     @activity.defn
-    async def call_mcp_tool(self, request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
+    async def call_mcp_tool(self, request: mcp.CallMcpToolInput) -> mcp.McpAnswer:
         """Call a tool at most once: when the result of a call is lost, the activity fails and does not call again. Does
         not call it when a spending cap leaves nothing.
         """
@@ -62,13 +62,13 @@ class McpActorActivities:
             url, token = await _standby_address(self._platform, request.caller, request.actor)
             arguments = cast(dict[str, Any], self._platform.open_input(dict(request.arguments), request.caller))
             # Loads the MCP SDK with its servers, which no other activity needs.
-            from outlast.activities.mcp_actors.sessions import call_tool  # noqa: PLC0415
+            from outlast.activities.mcp_servers.sessions import call_tool  # noqa: PLC0415
 
             async with heartbeating() as heartbeats:
                 answer = await call_tool(url, token, request, arguments, heartbeats)
             return _answer_of(answer, request)
 
-    async def _check_caps(self, request: mcp_actors.CallMcpToolInput) -> None:
+    async def _check_caps(self, request: mcp.CallMcpToolInput) -> None:
         """Raise `ToolFailure` when a cap leaves nothing. Nothing is reserved or booked: the platform charges the Actor
         in standby, and does not report the cost of single calls.
         """
@@ -80,13 +80,13 @@ class McpActorActivities:
             raise ToolFailure(refused_by_cap(refusal))
 
 
-async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> mcp_actors.McpToolList:
+async def fetch_mcp_tools(platform: ApifyPlatform, caller: Caller, actor: str) -> mcp.McpToolList:
     """Return the tools of an Actor that is an MCP server. Raises `ToolFailure`, and what `apify-client` raises."""
     url, token = await _standby_address(platform, caller, actor)
-    from outlast.activities.mcp_actors.sessions import list_tools  # noqa: PLC0415 (see above)
+    from outlast.activities.mcp_servers.sessions import list_tools  # noqa: PLC0415 (see above)
 
     tools, notes = await list_tools(url, token)
-    return mcp_actors.McpToolList(actor=actor, tools=tools, notes=notes)
+    return mcp.McpToolList(actor=actor, tools=tools, notes=notes)
 
 
 def standby_url(api_base_url: str, *, full_name: str, actor_id: str, path: str) -> str:
@@ -118,9 +118,9 @@ async def _standby_address(platform: ApifyPlatform, caller: Caller, actor: str) 
     return url, platform.token(caller)
 
 
-def _refuse_second_call(request: mcp_actors.CallMcpToolInput) -> None:
+def _refuse_second_call(request: mcp.CallMcpToolInput) -> None:
     details = activity.info().heartbeat_details
-    if details and mcp_actors.CallPhase.model_validate(details[0]).sent:
+    if details and mcp.CallPhase.model_validate(details[0]).sent:
         lost = ToolFailure.of(
             ErrorCategory.PLATFORM,
             "the worker that waited for its result was lost. The tool may have done its work.",
@@ -129,7 +129,7 @@ def _refuse_second_call(request: mcp_actors.CallMcpToolInput) -> None:
         raise not_called(lost, request)
 
 
-def _answer_of(answer: dict[str, Any], request: mcp_actors.CallMcpToolInput) -> mcp_actors.McpAnswer:
+def _answer_of(answer: dict[str, Any], request: mcp.CallMcpToolInput) -> mcp.McpAnswer:
     kind = answer.get("resultType", "complete")
     if kind != "complete":
         unknown = f"it returned a result of type {kind!r}, which is not supported here."
@@ -141,7 +141,7 @@ def _answer_of(answer: dict[str, Any], request: mcp_actors.CallMcpToolInput) -> 
         large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)
     meta: dict[str, Any] = answer.get("_meta") or {}
-    return mcp_actors.McpAnswer(
+    return mcp.McpAnswer(
         content=tuple(answer.get("content") or ()),
         structured=answer.get("structuredContent"),
         is_error=answer.get("isError") is True,
@@ -154,14 +154,14 @@ def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) 
     return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)
 
 
-def not_connected(error: ToolFailure, request: mcp_actors.CallMcpToolInput) -> ToolFailure:
+def not_connected(error: ToolFailure, request: mcp.CallMcpToolInput) -> ToolFailure:
     """Return the failure of a call whose server was not reached."""
-    return _with_message(error, f"{mcp_actors.NOT_CONNECTED} {request.actor}: {error.envelope.message}")
+    return _with_message(error, f"{mcp.NOT_CONNECTED} {request.actor}: {error.envelope.message}")
 
 
-def not_called(error: ToolFailure, request: mcp_actors.CallMcpToolInput) -> ToolFailure:
+def not_called(error: ToolFailure, request: mcp.CallMcpToolInput) -> ToolFailure:
     """Return the failure of a call that was sent. It is never retried: the tool may have done its work."""
-    where = f"{mcp_actors.NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
+    where = f"{mcp.NOT_CALLED} '{request.tool}' on Actor '{request.actor}'"
     if not error.envelope.retryable:
         return _with_message(error, f"{where}: {error.envelope.message}")
     lost = _with_message(error, f"{where}: its result was lost: {error.envelope.message}")

@@ -1,0 +1,234 @@
+"""Contracts of the activities that call MCP servers: those of the operator's file, and Actors that are ones.
+
+Each server of the file has one entity
+workflow, `server_workflow_id(name)`, which keeps its last list of tools and which worker holds each session.
+"""
+
+from datetime import datetime
+from typing import Final, Literal
+
+from pydantic import Field, JsonValue
+
+from outlast.activities.contracts import Caller, Contract
+from outlast.activities.spending.contracts import SpendingCaps
+
+NOT_CONNECTED = "Failed to connect to MCP server"
+"""The beginning of the message if the server was not reached: its tool was not called."""
+NOT_CALLED = "Failed to call MCP tool"
+"""The beginning of the message if the server was reached."""
+
+
+class McpTool(Contract):
+    """A tool as its server describes it (MCP `Tool`)."""
+
+    name: str
+    title: str | None = None
+    description: str = ""
+    input_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    output_schema: dict[str, JsonValue] | None = None
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = True
+
+
+class ListMcpToolsInput(Contract):
+    """Input of `list_mcp_tools`."""
+
+    caller: Caller
+    actor: str = Field(description="Actor as `user/name`, `user~name` or id.")
+
+
+class McpToolList(Contract):
+    """The tools of an Actor that is an MCP server."""
+
+    actor: str
+    tools: tuple[McpTool, ...]
+    notes: tuple[str, ...] = Field(default=(), description="Tools of the server that cannot be used, and why.")
+
+
+class CallMcpToolInput(Contract):
+    """Input of `call_mcp_tool`: calls one tool of an Actor that is an MCP server, at most once."""
+
+    caller: Caller
+    actor: str
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold encrypted values.")
+    caps: SpendingCaps | None = Field(default=None, description="The caller's spending caps, if it has any.")
+
+
+class CallProgress(Contract):
+    """The progress that a proxied tool reports (MCP `notifications/progress`)."""
+
+    done: float
+    total: float | None = None
+    message: str = Field(description="In the server's words, at most 500 characters.")
+
+
+class CallPhase(Contract):
+    """Heartbeat details of `call_mcp_tool`, for the next attempt and for readers of the task's progress."""
+
+    sent: bool = Field(description="The request may have left the process.")
+    progress: CallProgress | None = None
+
+
+class RelayedQuestion(Contract):
+    """A question of the server while its tool runs; it goes to the caller of the tool."""
+
+    key: str = Field(description="Distinct within the call.")
+    method: Literal["elicitation/create", "sampling/createMessage"]
+    message: str
+    requested_schema: dict[str, JsonValue] = Field(default_factory=dict)
+    params: dict[str, JsonValue] = Field(default_factory=dict, description="Parameters of `sampling/createMessage`.")
+
+
+class RelayedAnswer(Contract):
+    """The answer to a `RelayedQuestion`. `cancel` also means that no answer came in time."""
+
+    action: Literal["accept", "decline", "cancel"]
+    content: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+RELAY_UPDATE = "relay_question"
+"""The update with which the activity that holds the session asks its workflow."""
+
+
+class McpAnswer(Contract):
+    """The result of the tool (MCP `CallToolResult`), unchanged."""
+
+    content: tuple[dict[str, JsonValue], ...] = ()
+    structured: dict[str, JsonValue] | None = None
+    is_error: bool = False
+    meta: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+SessionScope = Literal["call", "task", "conversation", "caller", "shared"]
+"""Calls that share one session with a server, and so its state."""
+
+SERVER_WORKFLOW: Final = "McpServerWorkflow"
+SERVER_WORKFLOW_PREFIX: Final = "mcp-server-"
+LIST_TOOLS_UPDATE: Final = "list_tools"
+PLACE_SESSION_UPDATE: Final = "place_session"
+NOTE_SESSION_SIGNAL: Final = "note_session"
+STATUS_QUERY: Final = "status"
+SESSION_LOST: Final = "The session with the MCP server"
+"""The beginning of the message of the first call after a session was lost, which was not sent."""
+
+
+def server_workflow_id(server: str) -> str:
+    """Return the id of the workflow that keeps the state of this server."""
+    return SERVER_WORKFLOW_PREFIX + server
+
+
+class Verify(Contract):
+    """A question that decides whether a call was executed whose answer was lost."""
+
+    tool: str = Field(description="A tool of the same server that only reads.")
+    arguments: dict[str, JsonValue] = Field(
+        default_factory=dict, description="`{name}` in a string is replaced by that argument of the call."
+    )
+    done: str = Field(
+        description="JMESPath over `{structured, content, text, is_error}` of its answer: true if it was executed."
+    )
+
+
+class ServerTool(McpTool):
+    """A tool of a server of the operator's file."""
+
+    annotated: bool = Field(default=False, description="False if the server gave no annotations.")
+
+
+class ListServerInput(Contract):
+    """Input of the update `list_tools`, and of the activity `list_server_tools`."""
+
+    server: str
+    config_digest: str = Field(description="`Servers.digest`: a list of another configuration is not reused.")
+    max_age_seconds: float = Field(default=0.0, description="A list that is not older is returned at once.")
+
+
+class ServerListing(Contract):
+    """The tools of a server: those of the last attempt that succeeded."""
+
+    server: str
+    tools: tuple[ServerTool, ...] = ()
+    notes: tuple[str, ...] = Field(default=(), description="Tools that cannot be used, and why.")
+    instructions: str | None = None
+    protocol: str | None = Field(default=None, description="Revision of the protocol; None if it never answered.")
+    listed_at: datetime = Field(description="When the tools were listed; with none ever listed, the last attempt.")
+    error: str | None = Field(default=None, description="Why the last attempt failed; None if it succeeded.")
+
+
+class PlaceSessionInput(Contract):
+    """Input of the update `place_session`."""
+
+    key: str = Field(description="`ServerCall.session_key`.")
+    candidate_queue: str = Field(description="Queue of a worker that can open the session.")
+    lost_queue: str | None = Field(default=None, description="Queue of a worker that is lost, as the caller found.")
+
+
+class SessionPlace(Contract):
+    """The worker that holds a session."""
+
+    queue: str
+    replaces: bool = Field(default=False, description="A session with this key existed on a worker that is lost.")
+
+
+class SessionNote(Contract):
+    """Signal `note_session`: what a worker knows of a session."""
+
+    key: str
+    queue: str
+    ended: bool = Field(default=False, description="The session has ended: its next call opens another one anywhere.")
+    restarted: bool = Field(default=False, description="Its process or connection was lost, and opened again.")
+
+
+class ServerStatus(Contract):
+    """Answer of the query `status`."""
+
+    server: str
+    kind: Literal["stdio", "http"]
+    state: Literal["unknown", "up", "down"] = "unknown"
+    error: str | None = None
+    since: datetime | None = Field(default=None, description="When it came into this state.")
+    tools: int = 0
+    sessions: int = 0
+    restarts: int = 0
+
+
+class ServerState(Contract):
+    """Input of `McpServerWorkflow`: what it continues from."""
+
+    server: str
+    kind: Literal["stdio", "http"]
+    config_digest: str = ""
+    listing: ServerListing | None = None
+    state: Literal["unknown", "up", "down"] = "unknown"
+    error: str | None = None
+    since: datetime | None = None
+    tried_at: datetime | None = Field(default=None, description="When the last list was attempted.")
+    used_at: datetime | None = Field(default=None, description="The last update or signal.")
+    restarts: int = 0
+    places: dict[str, str] = Field(default_factory=dict, description="Queue of each session's worker, by key.")
+
+
+class CallServerToolInput(Contract):
+    """Input of `call_server_tool`: calls one tool of a server once, or names the worker that has the session."""
+
+    caller_id: str
+    task_id: str
+    server: str
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold encrypted values.")
+    session: SessionScope
+    session_key: str
+    is_placed: bool = Field(default=False, description="The session belongs to the worker of this queue.")
+    lost_queue: str | None = Field(default=None, description="Queue of the worker that was lost with the session.")
+    repeats_safely: bool = False
+    timeout_seconds: float | None = None
+
+
+class ServerAnswer(Contract):
+    """Result of `call_server_tool`."""
+
+    answer: McpAnswer | None = Field(default=None, description="None if another worker has the session.")
+    queue: str | None = Field(default=None, description="Queue of the worker that has the session.")
