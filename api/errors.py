@@ -165,6 +165,10 @@ class NotResurrectable(ApiError, status=409, slug="not-resurrectable", title="Th
     """The run of the task cannot be resurrected, or should not be. Nothing was started."""
 
 
+class NotResolvable(ApiError, status=409, slug="not-resolvable", title="The task is not resolved"):
+    """The outcome of the task is known, or another resolution was recorded first."""
+
+
 class NoRows(ApiError, status=409, slug="no-rows", title="The task has no rows"):
     """The task has ended and has no rows: it started no run, and its answer is not stored as rows."""
 

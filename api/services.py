@@ -40,6 +40,7 @@ from outlast.api.tasks.fair_queue import FairQueue, KeptCount, QueueKeeper
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.live_rows import TaskRows
 from outlast.api.tasks.recorded_arguments import LargeArguments
+from outlast.api.tasks.resolution import Resolutions
 from outlast.api.tasks.resurrection import Resurrections
 from outlast.api.tasks.starter import QuickCalls, TaskStarter
 from outlast.api.temporal.history import RawPayloads
@@ -153,6 +154,7 @@ class Services:
         reuse = Deduplication(client, self.outputs, limits)
         self.tasks = TaskClient(client, admission, starter, audit, limits, reuse, ui_url=ui_url)
         self.resurrections = Resurrections(client, self.tasks, admission, starter, limits, audit)
+        self.resolutions = Resolutions(client, self.tasks, admission, starter, limits, audit)
         self.task_rows = TaskRows(client, self.tasks, self.outputs, self._platform, limits.unread)
         self.open_tasks = KeptCount(self.tasks.count_open)
         self.near_deadline = KeptCount(self.tasks.count_near_deadline, seconds=_NEAR_DEADLINE_SECONDS)

@@ -51,6 +51,7 @@ from outlast.workflows.contracts.queues import (
     TOOLS_TASK_QUEUE,
 )
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
+from outlast.workflows.resolution import TaskResolutionWorkflow
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
 from outlast.workflows.session import SessionWorkflow
@@ -71,6 +72,7 @@ WORKFLOWS = (
     RetentionWorkflow,
     SpendLedgerWorkflow,
     EndStuckWorkflow,
+    TaskResolutionWorkflow,
     DispatchWorkflow,
     NothingToRelease,
     BatchWorkflow,

@@ -17,6 +17,7 @@ from outlast.activities.webhooks import contracts as webhooks
 TASK, TURN, SESSION = "ToolCallWorkflow", "TurnWorkflow", "SessionWorkflow"
 END_STUCK = "EndStuckWorkflow"
 RETENTION = "RetentionWorkflow"
+RESOLUTION = "TaskResolutionWorkflow"
 TOOL_CHANGED = "ToolChanged"
 """Type of the failure of a call whose tool was removed or changed: see `workflows/tools/framework/changes.py`."""
 
@@ -41,6 +42,7 @@ REMEDIES: Mapping[str, Remedy] = MappingProxyType(
         FIRING_WORKFLOW: Remedy.ENDED,
         webhooks.DELIVERY_WORKFLOW: Remedy.ENDED,
         RETENTION: Remedy.ENDED,
+        RESOLUTION: Remedy.ENDED,
         NOTHING_TO_RELEASE_WORKFLOW: Remedy.ENDED,
         BATCH_WORKFLOW: Remedy.RESTARTED,
         DISPATCH_WORKFLOW: Remedy.RESTARTED,

@@ -38,6 +38,7 @@ class AuditEvent(StrEnum):
     TASK_STARTED = "task.started"
     TASK_CANCELLED = "task.cancelled"
     TASK_RESURRECTED = "task.resurrected"
+    TASK_RESOLVED = "task.resolved"
     TASK_ANSWERED = "task.answered"
     TASK_APPROVED = "task.approved"
     TASK_DECLINED = "task.declined"

@@ -26,6 +26,7 @@ from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
 from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.tasks import (
     CallBody,
+    ResolveRequest,
     ResurrectRequest,
     RowsWanted,
     SubmittedInput,
@@ -141,6 +142,16 @@ async def resurrect_run(
     that failed by itself, or produced nothing, needs `force`. A repeated request returns the same task.
     """
     return await services.resurrections.resurrect(caller, task_id, body or ResurrectRequest())
+
+
+@router.post("/{task_id}/resolve", responses=documented_problems(400, 401, 403, 404, 409, 422, 503, 507))
+async def resolve_task(task_id: TaskId, body: ResolveRequest, services: ServicesDep, caller: CallerDep) -> Task:
+    """Record what you found out about a call that ended with `outcome_unknown`; `resolution` of the task has it.
+
+    `done` completes the task, with `result` if you know it. After `not_done`, the call may be made again. `retry` makes
+    it again, in the task `resolution.task_id`. The first resolution is final; a repeated request changes nothing.
+    """
+    return await services.resolutions.resolve(caller, task_id, body)
 
 
 @router.get(

@@ -30,6 +30,7 @@ from outlast.api.tasks.submitted_input import answer_error, answer_event, requir
 from outlast.api.temporal import task_view, visibility
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors, unreadable_words
 from outlast.api.temporal.history_details import TASK_WORKFLOW, HistoryDetails, whole_outcome
+from outlast.api.temporal.resolutions import RecordedResolutions
 from outlast.api.temporal.task_events import Position, position_of, stream_events, task_events
 from outlast.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskEventName, TaskListing, TaskPage, TaskRequest
 from outlast.worker.ended_runs import abnormal
@@ -71,6 +72,7 @@ class TaskClient:
     def __post_init__(self) -> None:
         self._retention: timedelta | None = None
         self._details = HistoryDetails(self.client)
+        self.resolutions = RecordedResolutions(self.client)
 
     async def start(self, caller: Caller, request: TaskRequest, *, idempotency_key: str | None = None) -> Task:
         """Check the call and start it, or queue it. The same key and request give the same task.
@@ -431,7 +433,13 @@ class TaskClient:
         ended = await self._end_within(description.id, None)
         if ended is not None and description.status is temporal.WorkflowExecutionStatus.COMPLETED:
             self._details.learn(description.run_id, ended[0])
-        return ended[0].result if ended else None
+        return await self.resolutions.result_of(description.id, ended[0].result) if ended else None
+
+    async def outcome_of(self, task_id: str) -> calls.ToolResult:
+        """The result with which the ended workflow of a task ended, whatever was found out later."""
+        ended = await self._end_within(task_id, None)
+        assert ended is not None
+        return ended[0].result
 
     async def _end_within(
         self, task_id: str, seconds: float | None

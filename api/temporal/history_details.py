@@ -29,6 +29,7 @@ from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
+from outlast.api.temporal.resolutions import RecordedResolutions, is_outcome_unknown
 from outlast.contracts.tasks import Task
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
@@ -77,6 +78,8 @@ class _End:
     run: RunState | None
     cost_usd: float | None
     is_defect: bool
+    is_unknown: bool
+    """Whether the tool may have been executed although the call failed."""
 
 
 class HistoryDetails:
@@ -84,6 +87,7 @@ class HistoryDetails:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._resolutions = RecordedResolutions(client)
         self._ends: LRUCache[str, _End] = LRUCache(_KEPT)
         self._runs: LRUCache[tuple[str, str], RunState] = LRUCache(_KEPT)
 
@@ -91,7 +95,13 @@ class HistoryDetails:
         """Cache the end of a workflow."""
         if run_id is not None:
             result = outcome.result
-            self._ends[run_id] = _End(result.headline, outcome.run, outcome.cost_usd, DEFECT_META in result.meta)
+            self._ends[run_id] = _End(
+                result.headline,
+                outcome.run,
+                outcome.cost_usd,
+                is_defect=DEFECT_META in result.meta,
+                is_unknown=is_outcome_unknown(result),
+            )
 
     async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
         """`task` with the details from the history of `execution`."""
@@ -118,7 +128,8 @@ class HistoryDetails:
         if end is None:
             return task
         facts = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
-        return task.model_copy(update={**facts, "is_defect": end.is_defect})
+        task = task.model_copy(update={**facts, "is_defect": end.is_defect})
+        return await self._resolutions.apply_to(task) if end.is_unknown else task
 
     async def _with_error(self, execution: WorkflowExecution, task: Task) -> Task:
         """The task with the reason, if it was ended because it was stuck."""

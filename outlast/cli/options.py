@@ -193,16 +193,26 @@ def _read_source(source: str) -> tuple[str, str]:
         raise BadInput(f"Cannot read {path}: {reason}.") from error
 
 
-def _parse_object(text: str, origin: str) -> dict[str, Any]:
+def read_result(source: str) -> Any:
+    """Return the value in JSON, `@file` or `-`. Raises `BadInput` with the position of the error."""
+    text, origin = _read_source(source)
+    return _parse_value(text, "the result" if text == source else origin, hint="""An example: '{"invoice": 4711}'""")
+
+
+def _parse_value(text: str, origin: str, *, hint: str) -> Any:
     try:
         if flaws := number_flaws(text.encode()):
             raise BadInput(f"{flaws[0].path or 'The arguments'}: {flaws[0].message}")
-        value: Any = json.loads(text)
+        return json.loads(text)
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, column {error.colno}"
-        raise BadInput(f"Invalid JSON in {origin}, {place}: {error.msg}.", hint=_EXAMPLE) from error
+        raise BadInput(f"Invalid JSON in {origin}, {place}: {error.msg}.", hint=hint) from error
     except RecursionError as error:
         raise BadInput(f"The JSON in {origin} is nested too deeply.") from error
+
+
+def _parse_object(text: str, origin: str) -> dict[str, Any]:
+    value = _parse_value(text, origin, hint=_EXAMPLE)
     if not isinstance(value, dict):
         where = "" if origin == "the arguments" else f" in {origin}"
         raise BadInput(f"The arguments{where} must be a JSON object, not {_kind(value)}.", hint=_EXAMPLE)

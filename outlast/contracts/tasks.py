@@ -2,19 +2,22 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import to_json
 
 from outlast.activities.contracts import ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import Budget, RunState
+from outlast.activities.unicode_text import ValidText
 from outlast.contracts.base import MadeOf, Open, Response, absent
 from outlast.workflows.contracts.questions import Audience, InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
     CallOptions,
     Progress,
+    TaskResolution,
     TaskStatus,
     ToolResult,
 )
@@ -321,6 +324,9 @@ class Task(Response):
         description="In the response to a call: this task already existed, for an identical call (`options.reuse`).",
     )
     resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one resurrects.")
+    resolution: TaskResolution | None = Field(
+        default=None, description="What a person found out, if the call ended with `outcome_unknown`."
+    )
     called_by: str | None = Field(default=None, description="Id of the task whose function made the call.")
     workflow_url: str | None = Field(default=None, description="The task's workflow in the Temporal UI.")
     is_cancelling: SkipJsonSchema[bool] = Field(default=False, exclude=True)
@@ -394,6 +400,31 @@ class ResurrectRequest(KnownFieldsOnly):
         default=False,
         description="Resurrect the run even if it failed by itself, or produced nothing to continue from.",
     )
+
+
+_MAX_RESULT_BYTES = 100_000
+"""A resolution is in the memo of a workflow, which Temporal shows with it."""
+
+
+class ResolveRequest(KnownFieldsOnly):
+    """What a person found out about a call that ended with `outcome_unknown`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    outcome: Literal["done", "not_done", "retry"] = Field(
+        description="`done`: it was executed. `not_done`: it was not, and may be made again. `retry`: call the tool "
+        "again, with the same arguments, in a new task."
+    )
+    result: JsonValue = Field(default=None, description="With `done`: the result, which becomes the task's.")
+    note: ValidText | None = Field(default=None, max_length=1_000, description="The reason, for readers of the task.")
+
+    @model_validator(mode="after")
+    def _has_a_result_only_if_done(self) -> Self:
+        if self.result is not None and self.outcome != "done":
+            raise ValueError("only a call that was `done` has a `result`")
+        if len(to_json(self.result)) > _MAX_RESULT_BYTES:
+            raise ValueError(f"a `result` has at most {_MAX_RESULT_BYTES:,} bytes of JSON")
+        return self
 
 
 class SubmittedInput(KnownFieldsOnly):

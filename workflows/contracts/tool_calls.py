@@ -514,6 +514,19 @@ def offers_all(_tool: str) -> bool:
     return True
 
 
+class TaskResolution(Contract):
+    """What a person found out about a call of which it was unknown whether it had been executed."""
+
+    outcome: Literal["done", "not_done", "retry"] = Field(
+        description="`done`: it was executed; `not_done`: it was not; `retry`: it was called again."
+    )
+    result: JsonValue = Field(default=None, description="With `done`: the result, if it is known.")
+    note: ValidText | None = None
+    resolved_by: str = Field(description="Id of the caller.")
+    resolved_at: datetime
+    task_id: str | None = Field(default=None, description="With `retry`: the task that calls the tool again.")
+
+
 class RecordedRows(Contract):
     """Names the rows that an answer is recorded without: an activity's result in the same history has them."""
 

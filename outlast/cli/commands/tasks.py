@@ -1,4 +1,4 @@
-"""`outlast call`: call a tool as a task; `outlast tasks`: list, watch, collect, answer, cancel and resurrect tasks."""
+"""`outlast call`: call a tool as a task; `outlast tasks`: list, watch, collect, answer, cancel and continue tasks."""
 
 import sys
 from typing import Annotated, Any, Literal, Unpack
@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Unpack
 import typer
 from rich.markup import escape
 
-from outlast.cli.options import BadInput, CliError, DetachOption, ExitCode, read_arguments, time_option
+from outlast.cli.options import BadInput, CliError, DetachOption, ExitCode, read_arguments, read_result, time_option
 from outlast.cli.prompts import ask_until_accepted, typed_lines
 from outlast.cli.runner import Context, complete_asking, complete_task, complete_tool, server_command
 from outlast.cli.show import follow_task
@@ -269,6 +269,39 @@ async def resurrect(
       outlast tasks resurrect TASK --memory 4096 --force
     """
     return await follow(context, await context.client.resurrect(task_id, **changes), detach=detach)
+
+
+@server_command(app)
+async def resolve(
+    context: Context,
+    task_id: TaskIdArgument,
+    result: Annotated[
+        str | None,
+        typer.Argument(metavar="JSON", help="With --done: the result, as JSON, @FILE, or - for standard input."),
+    ] = None,
+    done: Annotated[bool, typer.Option("--done", help="It was executed.")] = False,
+    not_done: Annotated[bool, typer.Option("--not-done", help="It was not executed, and may be called again.")] = False,
+    retry: Annotated[bool, typer.Option("--retry", help="Call it again, with the same arguments.")] = False,
+    note: Annotated[str | None, typer.Option(metavar="TEXT", help="The reason, for readers of the task.")] = None,
+) -> None:
+    """Record whether a call that ended with `outcome_unknown` was executed.
+
+    Check first: the tool may have done its work. The first resolution is final.
+
+    Examples:
+      outlast tasks resolve TASK --done '{"invoice": 4711}'
+      outlast tasks resolve TASK --retry --note "No invoice was sent"
+    """
+    if done + not_done + retry != 1:
+        raise BadInput("Say what was found out.", hint="Give one of --done, --not-done and --retry.")
+    if result is not None and not done:
+        raise BadInput("Only a call that was done has a result.", hint="Give the result with --done.")
+    value = None if result is None else read_result(result)
+    outcome = "done" if done else "not_done" if not_done else "retry"
+    task = await context.client.resolve(task_id, outcome, result=value, note=note)
+    context.output.done(task.document(), escape(task.status_message or f"{task_id} is resolved."))
+    if task.resolution is not None and task.resolution.task_id is not None:
+        context.suggest(watch=f"tasks watch {task.resolution.task_id}")
 
 
 @server_command(app)

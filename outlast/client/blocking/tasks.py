@@ -4,7 +4,7 @@
 import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 from pydantic import JsonValue
 
@@ -371,6 +371,23 @@ class Tasks:
         """
         body = to_wire(ResurrectOptions, options)
         return self._transport.fetch(Task, HttpRequest("POST", path("tasks", task_id, "resurrect"), body=body))
+
+    def resolve(
+        self,
+        task_id: str,
+        outcome: Literal["done", "not_done", "retry"],
+        *,
+        result: JsonValue = None,
+        note: str | None = None,
+    ) -> Task:
+        """Record whether a call that ended with `outcome_unknown` was executed, and return its task.
+
+        `done` completes it, with `result` if it is known. After `not_done`, the call may be made again. `retry` makes
+        it again, in the task that `resolution.task_id` names. The first resolution is final.
+        """
+        given: dict[str, JsonValue] = {"outcome": outcome, "result": result, "note": note}
+        body: dict[str, JsonValue] = {name: value for name, value in given.items() if value is not None}
+        return self._transport.fetch(Task, HttpRequest("POST", path("tasks", task_id, "resolve"), body=body))
 
     def list_tasks(
         self,
