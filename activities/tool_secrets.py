@@ -98,6 +98,11 @@ def hide_known(text: str) -> str:
     return _known.hide(text)
 
 
+def hide_in_logs(name: str, value: str) -> None:
+    """Hide a value in the logs and errors of this process from now on, as `[secret NAME]`."""
+    _known.add(name, value)
+
+
 def is_hidden(value: str) -> bool:
     """Return whether a value is long enough to be hidden."""
     return len(value.strip()) >= LEAST_HIDDEN_CHARS

@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from pydantic import JsonValue
 
-from outlast.cli.install import json_text
+from outlast import json_text
 from outlast.cli.install.clients import McpClient
 from outlast.cli.options import CliError, ExitCode
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from outlast.cli.install import config_files
-from outlast.cli.install.json_text import CannotEdit, NotJson, parsed, with_member, without_member
+from outlast.json_text import CannotEdit, NotJson, parsed, with_member, without_member
 
 PATH = ("mcpServers", "outlast")
 ENTRY: JsonValue = {"command": "outlast", "args": ["mcp"]}

@@ -1,6 +1,5 @@
-"""Changes one member of a JSON object in a text, and no other character.
-
-Reads JSON with comments and trailing commas, as clients do.
+"""JSON with comments and trailing commas, as MCP clients write it: values with their positions, and changes of one
+member of an object that leave every other character as it is.
 """
 
 import json
@@ -38,22 +37,29 @@ class _Token:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class Member:
+    """A member of an object."""
+
     start: int
-    value: "_Node"
+    """Position of its name."""
+    value: "Node"
     comma: int | None
     """Position of the comma after it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Node:
+class Node:
+    """A value, and where it is in the text."""
+
     start: int
     end: int
     value: JsonValue
-    members: tuple[tuple[str, _Member], ...] | None = None
+    members: tuple[tuple[str, Member], ...] | None = None
     """Members of an object; None for other values."""
+    entries: tuple["Node", ...] = ()
+    """Entries of an array."""
 
-    def member(self, name: str) -> _Member | None:
+    def member(self, name: str) -> Member | None:
         """Return the member with this name. Raises `CannotEdit` if there are two."""
         found = [member for key, member in self.members or () if key == name]
         if len(found) > 1:
@@ -63,14 +69,19 @@ class _Node:
 
 def parsed(text: str) -> JsonValue:
     """Return the value of the text. Raises `NotJson`."""
-    return _Parser(text).document().value
+    return read(text).value
+
+
+def read(text: str) -> Node:
+    """Return the value of the text with the positions of its parts. Raises `NotJson`."""
+    return _Parser(text).document()
 
 
 def with_member(text: str, path: tuple[str, str], value: JsonValue) -> str:
     """Return the text with `value` at `path`. Raises `NotJson` and `CannotEdit`."""
     if not text.strip():
         return _dumped({path[0]: {path[1]: value}}, "  ", 0) + "\n"
-    root = _object(_Parser(text).document(), "it")
+    root = _object(read(text), "it")
     layout = _Layout(text, root)
     outer = root.member(path[0])
     if outer is None:
@@ -89,7 +100,7 @@ def without_member(text: str, path: tuple[str, str]) -> str:
     """Return the text without the value at `path`, if there is one. Raises `NotJson` and `CannotEdit`."""
     if not text.strip():
         return text
-    outer = _object(_Parser(text).document(), "it").member(path[0])
+    outer = _object(read(text), "it").member(path[0])
     servers = _object(outer.value, repr(path[0])) if outer is not None else None
     inner = servers.member(path[1]) if servers is not None else None
     if servers is None or inner is None:
@@ -97,13 +108,13 @@ def without_member(text: str, path: tuple[str, str]) -> str:
     return _removed(text, servers, inner)
 
 
-def _object(node: _Node, what: str) -> _Node:
+def _object(node: Node, what: str) -> Node:
     if node.members is None:
         raise CannotEdit(f"{what} is not a JSON object")
     return node
 
 
-def _removed(text: str, parent: _Node, member: _Member) -> str:
+def _removed(text: str, parent: Node, member: Member) -> str:
     line_start = len(text[: member.start].rstrip(" \t"))
     if member.comma is not None:
         end = member.comma + 1
@@ -120,7 +131,7 @@ def _removed(text: str, parent: _Node, member: _Member) -> str:
 class _Layout:
     """The indentation and the line ends of a text."""
 
-    def __init__(self, text: str, root: _Node) -> None:
+    def __init__(self, text: str, root: Node) -> None:
         self._text = text
         self._newline = "\r\n" if "\r\n" in text else "\n"
         first = text[: root.members[0][1].start].rpartition("\n")[2] if root.members else ""
@@ -129,7 +140,7 @@ class _Layout:
     def dumped(self, value: JsonValue, *, depth: int) -> str:
         return _dumped(value, self._indent, depth).replace("\n", self._newline)
 
-    def added(self, parent: _Node, name: str, value: JsonValue, *, depth: int) -> str:
+    def added(self, parent: Node, name: str, value: JsonValue, *, depth: int) -> str:
         """Return the text with another member, at the end of its object."""
         text, siblings = self._text, [member for _, member in parent.members or ()]
         at = parent.start + 1
@@ -157,7 +168,7 @@ class _Parser:
         self._tokens = self._scanned()
         self._at = 0
 
-    def document(self) -> _Node:
+    def document(self) -> Node:
         node = self._value(0)
         if self._at < len(self._tokens):
             raise self._unexpected(self._tokens[self._at].start)
@@ -193,7 +204,7 @@ class _Parser:
     def _is_next(self, mark: str) -> bool:
         return self._at < len(self._tokens) and self._tokens[self._at].text == mark
 
-    def _value(self, depth: int) -> _Node:
+    def _value(self, depth: int) -> Node:
         token = self._next()
         if depth > _DEEPEST:
             raise self._unexpected(token.start)
@@ -201,7 +212,7 @@ class _Parser:
             return self._object(token, depth)
         if token.text == "[":
             return self._array(token, depth)
-        return _Node(token.start, token.end, self._scalar(token))
+        return Node(token.start, token.end, self._scalar(token))
 
     def _scalar(self, token: _Token) -> JsonValue:
         try:
@@ -209,8 +220,8 @@ class _Parser:
         except ValueError:
             raise self._unexpected(token.start) from None
 
-    def _object(self, opening: _Token, depth: int) -> _Node:
-        members: list[tuple[str, _Member]] = []
+    def _object(self, opening: _Token, depth: int) -> Node:
+        members: list[tuple[str, Member]] = []
         while not self._is_next("}"):
             key = self._next()
             if key.kind != "string":
@@ -218,18 +229,19 @@ class _Parser:
             self._next(":")
             value = self._value(depth + 1)
             comma = self._next(",").start if self._is_next(",") else None
-            members.append((str(self._scalar(key)), _Member(key.start, value, comma)))
+            members.append((str(self._scalar(key)), Member(key.start, value, comma)))
             if comma is None:
                 break
         closing = self._next("}")
         found = {name: member.value.value for name, member in members}
-        return _Node(opening.start, closing.end, found, tuple(members))
+        return Node(opening.start, closing.end, found, tuple(members))
 
-    def _array(self, opening: _Token, depth: int) -> _Node:
-        entries: list[JsonValue] = []
+    def _array(self, opening: _Token, depth: int) -> Node:
+        entries: list[Node] = []
         while not self._is_next("]"):
-            entries.append(self._value(depth + 1).value)
+            entries.append(self._value(depth + 1))
             if not self._is_next(","):
                 break
             self._next(",")
-        return _Node(opening.start, self._next("]").end, entries)
+        closing = self._next("]")
+        return Node(opening.start, closing.end, [entry.value for entry in entries], entries=tuple(entries))
