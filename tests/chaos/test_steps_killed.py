@@ -38,6 +38,19 @@ async def test_a_step_that_may_run_once_ends_in_an_unknown_outcome(chaos: Chaos,
     assert ran(tmp_path) == ["reserve", "charge"]
 
 
+async def test_a_function_without_retries_ends_in_an_unknown_outcome(chaos: Chaos, tmp_path: Path) -> None:
+    task_id = await chaos.start_call("pay_once", folder=str(tmp_path))
+    await eventually(lambda: ran(tmp_path) == ["pay_once"])
+    chaos.stack.worker.kill()
+    (tmp_path / "go").touch()
+    chaos.stack.worker.start()
+    await chaos.stack.worker.ready()
+    assert (await chaos.ended(task_id))["status"] == "failed"
+    error = (await result(chaos.http, task_id))["error"]
+    assert (error["category"], error["retryable"]) == ("outcome_unknown", False)
+    assert ran(tmp_path) == ["pay_once"]
+
+
 @pytest.mark.parametrize("part", ["worker", "temporal"])
 async def test_waits_outlive_what_is_killed(chaos: Chaos, tmp_path: Path, part: str) -> None:
     task_id = await chaos.start_call("booking", folder=str(tmp_path))

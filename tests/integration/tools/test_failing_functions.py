@@ -41,8 +41,9 @@ async def test_a_value_that_does_not_fit_a_model_is_not_retried(api: httpx.Async
 
 async def test_a_time_limit_is_named_with_its_option(api: httpx.AsyncClient) -> None:
     error = await error_of(api, "endless")
-    assert error["message"] == "endless did not end within the time limit of one attempt."
-    assert error["hint"].startswith("The limit is the option `timeout` of the tool, 1 seconds.")
+    assert error["message"].startswith("endless did not end within the time limit of one attempt. It is unknown")
+    assert "The limit is the option `timeout` of the tool, 1 seconds." in error["hint"]
+    assert (error["category"], error["retryable"]) == ("outcome_unknown", False), "its retries are 0"
 
 
 async def test_errors_of_the_network_that_derive_from_oserror_are_retried(

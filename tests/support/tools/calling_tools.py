@@ -36,6 +36,12 @@ def slow_pay(folder: str) -> str:
     return held(folder, "slow_pay")
 
 
+@tool(retries=0)
+def pay_once(folder: str) -> str:
+    """Pay, which must not be repeated."""
+    return held(folder, "pay_once")
+
+
 @tool
 async def order_of_payment(folder: str, ctx: ToolContext, amount: float = 30) -> str:
     """Pay between two steps."""

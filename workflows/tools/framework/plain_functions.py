@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, TimeoutType
 from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 from temporalio.workflow import ActivityCancellationType
 
-from outlast.activities.contracts import Contract, ErrorEnvelope
+from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
 from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import Wait
@@ -184,7 +184,14 @@ def _envelope_of(error: ActivityError, tool: str, function: PlainFunction) -> Er
         TimeoutType.HEARTBEAT: "If no worker has ended, the tool's function blocks the event loop: an `async def` "
         "function must await, and a function that waits otherwise is written as `def`.",
     }
-    return envelope.model_copy(update={"hint": hints[kind]}) if kind is not None and kind in hints else envelope
+    if kind is None:
+        return envelope
+    if function.attempts > 1:
+        return envelope.model_copy(update={"hint": hints.get(kind, envelope.hint)})
+    message = f"{envelope.message} It is unknown whether it has done its work."
+    check = "Check what it has changed before you call it again. It is not repeated, because its `retries` are 0."
+    hint = f"{check} {hints[kind]}" if kind in hints else check
+    return ErrorEnvelope.permanent(ErrorCategory.OUTCOME_UNKNOWN, tool, message, hint=hint)
 
 
 def _as_contract(reply: Reply[Any]) -> PlainReply:
