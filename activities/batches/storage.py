@@ -30,7 +30,7 @@ from pydantic import Field, ValidationError
 
 from outlast.activities.batches import contracts as batches
 from outlast.activities.batches.contracts import BatchPlace, BatchState, ItemLine, Lines
-from outlast.activities.contracts import Contract, ErrorCategory
+from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.object_store import OutputObjects, StoredPayload, part_key, payload_key
 from outlast.activities.outputs import output_format
@@ -438,8 +438,7 @@ class RetriedItems:
     def _runs_again(self, text: bytes) -> bool:
         row = batches.ItemRow.model_validate_json(text)
         if self._request.kind == "retry":
-            wanted = self._request.categories
-            again = row.status == "failed" and (not wanted or (row.error is not None and row.error.category in wanted))
+            again = row.status == "failed" and self._is_wanted(row.error)
         else:
             again = row.status == "cancelled"
         if again:
@@ -448,3 +447,8 @@ class RetriedItems:
         else:
             self._counts = self._counts.plus(row.status, row.rows or 0)
         return again
+
+    def _is_wanted(self, error: ErrorEnvelope | None) -> bool:
+        """Return whether a retry runs an item again that failed with `error`: not if it may have been executed."""
+        category, wanted = error.category if error is not None else None, self._request.categories
+        return category in wanted if wanted else category is not ErrorCategory.OUTCOME_UNKNOWN

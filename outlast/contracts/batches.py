@@ -171,7 +171,7 @@ class RetryRequest(BatchChanges):
     categories: tuple[ErrorCategory, ...] = Field(
         default=(),
         max_length=len(ErrorCategory),
-        description="Only items that failed with one of these categories; all by default.",
+        description="Only items that failed with one of these categories; by default, all but `outcome_unknown`.",
     )
 
 

@@ -209,7 +209,7 @@ async def retry(
     detach: DetachOption = False,
     **changes: Unpack[BatchChanges],
 ) -> ExitCode:
-    """Run the failed items of an ended batch again."""
+    """Run failed items of an ended batch again. Those with `outcome_unknown` need `--category outcome_unknown`."""
     concurrency, budget_usd, stop = changes.get("concurrency"), changes.get("budget_usd"), changes.get("stop")
     batch = await context.client.batches.retry(
         batch_id, tuple(category or ()), concurrency=concurrency, budget_usd=budget_usd, stop=stop

@@ -617,6 +617,7 @@ RETRIED = {
     "k1": ErrorCategory.TIMEOUT,
     "k2": ErrorCategory.VALIDATION,
     "k4": ErrorCategory.NETWORK,
+    "k5": ErrorCategory.OUTCOME_UNKNOWN,
 }
 
 
@@ -628,6 +629,7 @@ RETRIED = {
         (("network", "validation"), ["k0", "k2", "k4"]),
         (("timeout",), ["k1"]),
         (("permission",), []),
+        (("outcome_unknown",), ["k5"]),
     ],
     ids=str,
 )
@@ -639,12 +641,12 @@ async def test_a_retry_runs_the_failures_of_the_named_categories_and_no_others(
     state = await batch.attempt(batch.request())
     leg = await batch.leg(state, kind="retry", categories=categories)
     assert [row.key for row in await batch.rows()] == [f"k{n}" for n in range(6) if f"k{n}" not in again]
-    assert (leg.plan_end, leg.counts.failed, leg.counts.completed) == (len(again), 4 - len(again), 2)
+    assert (leg.plan_end, leg.counts.failed, leg.counts.completed) == (len(again), 5 - len(again), 1)
     batch.tasks.failing = {}
     await batch.attempt(batch.request(leg, horizon=leg.plan_end))
     after = {row.key: (row.status, row.attempts) for row in await batch.rows()}
     failed = {key: ("failed", 1) for key in RETRIED if key not in again}
-    assert after == {"k3": ("completed", 1), "k5": ("completed", 1)} | failed | dict.fromkeys(again, ("completed", 2))
+    assert after == {"k3": ("completed", 1)} | failed | dict.fromkeys(again, ("completed", 2))
 
 
 async def test_a_resume_runs_what_was_cancelled_in_progress_or_never_started(made: Make) -> None:
