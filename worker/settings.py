@@ -88,6 +88,11 @@ class Settings(BaseSettings):
         description="Python modules with additional tools, by name, file or folder, comma-separated; "
         "`entry-points` for those of installed packages. The same for worker and API.",
     )
+    mcp_servers_file: Path | None = Field(
+        default=None,
+        description="File with MCP servers whose tools are offered, as MCP clients have it; the same for worker and "
+        "API.",
+    )
     store_url: str | None = Field(
         default=None,
         description="Where outputs are stored: `s3://bucket/prefix`, `gs://…`, `az://…`, or a folder; the same for "
@@ -152,6 +157,11 @@ class Settings(BaseSettings):
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise ValueError("is the address of an OTLP/HTTP receiver, such as http://127.0.0.1:4318")
         return endpoint or None
+
+    @field_validator("mcp_servers_file", mode="before")
+    @classmethod
+    def _empty_is_none(cls, file: object) -> object:
+        return file or None
 
     @field_validator("otlp_metrics")
     @classmethod

@@ -49,6 +49,8 @@ class StackConfig(BaseModel):
     log_format: Literal["text", "json"] = "text"
     tools_from: str | None = None
     """Python modules with further tools for worker and API, comma-separated."""
+    mcp_servers: Path | None = None
+    """File with MCP servers whose tools worker and API offer."""
     reload_tools: bool = False
     """Replace worker and API when the files of these modules change."""
     site_dir: Path = Field(default_factory=docs_dir)
@@ -72,6 +74,12 @@ class StackConfig(BaseModel):
         return tuple(
             str(Path(name).absolute()) if name.endswith(".py") or is_tools_folder(name) else name for name in names
         )
+
+    @property
+    def mcp_servers_file(self) -> Path | None:
+        """Absolute path of the file with MCP servers."""
+        given = self.mcp_servers or self.environment.get("OUTLAST_MCP_SERVERS_FILE")
+        return Path(given).absolute() if given else None
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None, **given: object) -> Self:

@@ -283,6 +283,7 @@ def stack_environment(config: StackConfig, addresses: state.StackAddresses) -> d
         "OUTLAST_DATA_DIR": str(data_dir),
         "OUTLAST_LOG_FORMAT": config.log_format,
         "OUTLAST_TOOLS_FROM": config.tools_from,
+        "OUTLAST_MCP_SERVERS_FILE": config.mcp_servers_file,
         "OUTLAST_SEAL_KEYS_FILE": None if inherited.get("OUTLAST_SEAL_KEYS") else seal_keys_file,
         "OUTLAST_AUDIT_FILE": inherited.get("OUTLAST_AUDIT_FILE") or str(data_dir / "audit" / "audit.jsonl"),
         "OUTLAST_API_HOST": config.api_host,
@@ -296,7 +297,7 @@ def stack_environment(config: StackConfig, addresses: state.StackAddresses) -> d
             "OUTLAST_DEFAULT_ACTORS": inherited.get("OUTLAST_DEFAULT_ACTORS", DEFAULT_SANDBOX_ACTORS),
             "OUTLAST_DOCS_SITE_URL": addresses.docs_site_url,
         }
-    return inherited | {name: value for name, value in contract.items() if value is not None}
+    return inherited | {name: str(value) for name, value in contract.items() if value is not None}
 
 
 def plain_environment(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -281,6 +281,7 @@ class Stack:
             ports=dict(self._plan.ports),
             port_notes=tuple(self._port_notes),
             tool_modules=self._config.tool_modules,
+            mcp_servers_file=self._config.mcp_servers_file,
             builtin_tools=self._config.environment.get("OUTLAST_BUILTIN_TOOLS") or "on",
             folder=Path.cwd(),
         )

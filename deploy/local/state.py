@@ -185,6 +185,8 @@ class StackState(BaseModel):
     """One sentence for each default port that was taken, because a stack in the background has no terminal."""
     tool_modules: tuple[str, ...] = ()
     """The user's modules of tools: names, or absolute paths of files. Further MCP servers load them, too."""
+    mcp_servers_file: Path | None = None
+    """The file with MCP servers whose tools the stack offers. Further MCP servers offer them, too."""
     builtin_tools: str = "on"
     """OUTLAST_BUILTIN_TOOLS of the stack. It applies to further MCP servers, too."""
     folder: Path | None = None

@@ -31,6 +31,15 @@ ToolsFromOption = Annotated[
         help="Python modules with tools of your own, by name, file or folder; entry-points for installed packages.",
     ),
 ]
+McpServersOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--mcp-servers",
+        envvar="OUTLAST_MCP_SERVERS_FILE",
+        metavar="FILE",
+        help="File with MCP servers whose tools are offered, in the format of Claude, Cursor or VS Code.",
+    ),
+]
 BeginAnewOption = Annotated[
     bool,
     typer.Option(
@@ -80,6 +89,7 @@ class DemoFlags(TypedDict, total=False):
 class DevFlags(DemoFlags, total=False):
     """Flags of `dev`, named as in `StackConfig`."""
 
+    mcp_servers: McpServersOption
     api_host: Annotated[
         str | None,
         typer.Option(

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from outlast.activities.failures.exceptions import StoreUnavailable
+from outlast.activities.mcp_servers.config import ServersFileError, read_servers
 from outlast.activities.object_store import OutputObjects
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks import Check, fail, ok, skip, warn
@@ -131,3 +132,19 @@ def check_actors(folders: Sequence[Path]) -> Check:
     if problems:
         return fail(name, "\n".join(problems), "Repair it, or leave it out of OUTLAST_ACTORS (--actors).")
     return ok(name, ", ".join(map(str, folders)))
+
+
+def check_servers_file(path: Path | None, environment: Mapping[str, str]) -> Check:
+    """Check that the file of MCP servers can be read, and that the variables are set that it refers to."""
+    name = "MCP servers"
+    if path is None:
+        return skip(name, "OUTLAST_MCP_SERVERS_FILE names no file")
+    try:
+        servers = read_servers(path, environment)
+    except ServersFileError as error:
+        advice = "Correct the file of OUTLAST_MCP_SERVERS_FILE (--mcp-servers); docs/mcp-servers.md has its format."
+        return fail(name, "\n".join(f"{path}: {problem}" for problem in error.problems), advice)
+    problems = [server.problem for server in servers.values() if server.problem is not None]
+    if problems:
+        return warn(name, "\n".join(problems), "Set the variables for the process that runs `outlast`.")
+    return ok(name, f"{len(servers)} in {path}")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from outlast.api.mcp.stdio import LocalConnection
     from outlast.api.settings import ApiSettings
     from outlast.deploy.local.config import StackConfig
-    from outlast.deploy.local.state import StackAddresses
+    from outlast.deploy.local.state import StackAddresses, StackState
 
 _SERVER = ("outlast.api.mcp.stdio", "outlast.api.services", "outlast.worker.connection", "outlast.worker.otlp.traces")
 """Modules that take a second to load (the SDKs of Temporal and MCP), while the stack starts."""
@@ -45,6 +45,7 @@ def mcp(
     data_dir: stack_options.StackDataDirOption = DEFAULT_DATA_DIR,
     actor_dir: stack_options.ActorFoldersOption = None,
     tools_from: stack_options.ToolsFromOption = None,
+    mcp_servers: stack_options.McpServersOption = None,
     begin_anew: stack_options.BeginAnewOption = False,
     **flags: Unpack[stack_options.ConnectionFlags],
 ) -> None:
@@ -60,7 +61,13 @@ def mcp(
             raise typer.BadParameter(f"Write {given} after {context.invoked_subcommand}.")
         return
     query = stack_options.connection_query(flags)
-    stack = {"data_dir": data_dir, "actors": actor_dir, "tools_from": tools_from, "begin_anew": begin_anew}
+    stack = {
+        "data_dir": data_dir,
+        "actors": actor_dir,
+        "tools_from": tools_from,
+        "mcp_servers": mcp_servers,
+        "begin_anew": begin_anew,
+    }
     output = _output()
     finish(output, lambda: serve(output, stack, query, token))
 
@@ -149,6 +156,8 @@ def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSet
             exit_code=ExitCode.USAGE,
         )
     os.environ.update(stack_environment(config, addresses))
+    if running is not None:
+        _use_servers_of(running, config)
     if running is not None and running.builtin_tools != "on":
         os.environ["OUTLAST_BUILTIN_TOOLS"] = running.builtin_tools
     settings = ApiSettings()
@@ -158,6 +167,23 @@ def _settings_for(config: "StackConfig", addresses: "StackAddresses") -> "ApiSet
     else:
         load_extensions(settings.tool_modules)
     return settings
+
+
+def _use_servers_of(running: "StackState", config: "StackConfig") -> None:
+    """Offer the MCP servers of the running stack. Raises `CliError` if the configuration has others."""
+    theirs, own = running.mcp_servers_file, config.mcp_servers_file
+    if own is not None and (theirs is None or theirs.resolve() != own.resolve()):
+        flag = f"--mcp-servers {own}"
+        if config.data_dir != DEFAULT_DATA_DIR:
+            flag = f"--data-dir {config.data_dir} {flag}"
+        which = "no MCP servers" if theirs is None else f"the MCP servers of {theirs}"
+        raise CliError(
+            f"The stack that runs on {config.data_dir} has {which}, so its worker cannot call those of {own}. Stop it "
+            f"with `outlast down`, or start it with `outlast up {flag}`.",
+            exit_code=ExitCode.USAGE,
+        )
+    if theirs is not None:
+        os.environ["OUTLAST_MCP_SERVERS_FILE"] = str(theirs)
 
 
 def connection_of(query: Mapping[str, str], token: str | None, settings: "ApiSettings") -> "LocalConnection":

@@ -167,7 +167,12 @@ async def checked_config(given: Mapping[str, Any]) -> "StackConfig":
     """
     from outlast.cli.checks import Health  # noqa: PLC0415
     from outlast.cli.checks.components import Surroundings, check_platform  # noqa: PLC0415
-    from outlast.cli.checks.settings import check_actors, check_store, check_variables  # noqa: PLC0415
+    from outlast.cli.checks.settings import (  # noqa: PLC0415
+        check_actors,
+        check_servers_file,
+        check_store,
+        check_variables,
+    )
     from outlast.deploy.local.config import StackConfig  # noqa: PLC0415
 
     try:
@@ -181,6 +186,7 @@ async def checked_config(given: Mapping[str, Any]) -> "StackConfig":
         await check_store(config.data_dir),
         await check_platform(Surroundings(config.data_dir, None, config.environment)),
         check_actors(config.actors),
+        check_servers_file(config.mcp_servers_file, config.environment),
     ]
     bad = [check for check in checks if check.health is Health.FAIL]
     if bad:

@@ -205,3 +205,22 @@ def test_a_broken_actor_folder_stops_up_and_is_a_row_of_doctor(
     assert str(manifest) in ended.said.replace(" ", "")
     checks = {check["name"]: check for check in outlast("doctor", "--json").document["checks"]}
     assert checks["Actor folders"]["health"] == "fail"
+
+
+@pytest.mark.parametrize("command", [("up",), ("dev", "tools.py")])
+def test_a_wrong_file_of_mcp_servers_is_refused_with_its_lines(
+    outlast: Outlast, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    file = tmp_path / "mcp.json"
+    file.write_text('{"mcpServers": {"git": {"cmd": "uvx"},\n"wiki": {"url": "wiki"}}}')
+    ended = outlast(*command, "--mcp-servers", str(file))
+    assert ended.code == 2
+    assert "line 1, mcpServers.git.cmd: is unknown; did you mean 'command'?" in ended.said
+    assert "line 2, mcpServers.wiki.url: is not an address" in ended.said
+
+
+def test_the_file_of_mcp_servers_is_named_by_a_variable_too(outlast: Outlast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTLAST_MCP_SERVERS_FILE", "none.json")
+    ended = outlast("up")
+    assert ended.code == 2
+    assert "none.json: cannot be read: No such file or directory" in ended.said

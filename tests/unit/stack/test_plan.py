@@ -166,6 +166,15 @@ def test_tools_of_others_are_loaded_by_worker_and_api_alike(tmp_path: Path) -> N
         assert child(config, component).environment["OUTLAST_TOOLS_FROM"] == "my_package.tools,another"
 
 
+def test_worker_and_api_get_the_whole_path_of_the_file_of_mcp_servers(tmp_path: Path) -> None:
+    config = full_config(tmp_path).model_copy(update={"mcp_servers": Path("mcp.json")})
+    named = full_config(tmp_path, OUTLAST_MCP_SERVERS_FILE="mcp.json")
+    for component in (Component.WORKER, Component.API):
+        for each in (config, named):
+            assert child(each, component).environment["OUTLAST_MCP_SERVERS_FILE"] == str(Path("mcp.json").absolute())
+        assert "OUTLAST_MCP_SERVERS_FILE" not in child(full_config(tmp_path), component).environment
+
+
 def test_the_ui_has_payloads_decrypted_by_the_api_when_they_are_encrypted(tmp_path: Path) -> None:
     config = full_config(tmp_path, OUTLAST_ENCRYPTION="on")
     command = child(config, Component.TEMPORAL).command
