@@ -21,12 +21,13 @@ from outlast.api.rest import (
     operator_routes,
     output_routes,
     schedule_routes,
+    server_routes,
     session_routes,
     task_routes,
     webhook_routes,
 )
 from outlast.api.schedules.firings import CallerFirings, FiringHost
-from outlast.api.services import Services
+from outlast.api.services import Services, current_servers
 from outlast.api.settings import split_names
 from outlast.worker.otlp.metrics import sending_metrics
 
@@ -57,6 +58,7 @@ _ROUTERS = (
     task_routes.tools_router,
     output_routes.router,
     operator_routes.usage_router,
+    server_routes.router,
     webhook_routes.router,
     adapter_routes.router,
     operator_routes.router,
@@ -103,6 +105,7 @@ async def _background(services: Services) -> AsyncGenerator[None]:
     async with (
         freed_memory_given_back(),
         services.policy.watched(),
+        current_servers(services),
         services.queue_keeper.watching(),
         services.quick_calls.serving(),
         FiringHost(services.settings, firings_of(services)).serving(),

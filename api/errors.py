@@ -161,6 +161,10 @@ class TaskFinished(ApiError, status=409, slug="task-finished", title="The task h
     """The task has ended, so it cannot be cancelled."""
 
 
+class ServerNotFound(ApiError, status=404, slug="server-not-found", title="There is no such MCP server"):
+    """The servers file of the operator does not have this server."""
+
+
 class NotResurrectable(ApiError, status=409, slug="not-resurrectable", title="The run of the task is not resurrected"):
     """The run of the task cannot be resurrected, or should not be. Nothing was started."""
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
-from contextlib import suppress
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
 from temporalio.client import Client
 
 from outlast.activities.conversations.blocks import ConversationBlocks
+from outlast.activities.mcp_servers.config import ServersFile
 from outlast.activities.object_store import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_requests.activities import PlatformBodies, RecordLinks
@@ -25,6 +27,7 @@ from outlast.api.batches.starter import BatchStarter
 from outlast.api.catalog.builtin_tools import AbsentTools, BuiltinTools
 from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.payment_terms import PaymentTerms
+from outlast.api.catalog.servers import ServerTools
 from outlast.api.operations import OperationsReader
 from outlast.api.outputs import StoredOutputs
 from outlast.api.saved_calls import DueCalls, SavedCallClient, SavedCallStore
@@ -111,18 +114,21 @@ class Services:
         self.usage = UsageReader(client, UsageStore(self._objects, namespace=client.namespace), self.policy)
         self.operations = OperationsReader(client)
         self.raw_payloads = RawPayloads(client)
-        self._build_platform(settings)
+        self._build_platform(settings, client)
         self._build_tasks(settings, client, self._build_webhooks(settings, client))
 
-    def _build_platform(self, settings: ApiSettings) -> None:
+    def _build_platform(self, settings: ApiSettings, client: Client) -> None:
         platform = self._platform = platform_of(settings, self.sealer)
         builtin = BuiltinTools.of(settings.builtin_tools)
+        file = settings.mcp_servers_file
+        self.server_tools = ServerTools(ServersFile(file), client) if file is not None else None
         self.catalogue = Catalogue(
             platform,
             actors=settings.actors,
             selectors=settings.selectors,
             builtin=builtin,
             defaults_need_token=settings.defaults_need_token,
+            servers=self.server_tools,
         )
         self.absent_tools = AbsentTools(builtin, self.policy)
         self.platform_bodies = PlatformBodies(platform)
@@ -175,6 +181,16 @@ class Services:
         informed = Informed(audit, listeners)
         self.turns = TurnClient(client, self.sessions, kept, self.catalogue, settings, policy, informed)
         self.session_events = SessionEvents(client, limits.unread)
+
+
+@asynccontextmanager
+async def current_servers(services: Services) -> AsyncGenerator[None]:
+    """Keep the lists of MCP servers current during the block. Does nothing without a servers file."""
+    if services.server_tools is None:
+        yield
+        return
+    async with services.server_tools.watching():
+        yield
 
 
 def platform_of(settings: ApiSettings, sealer: SecretSealer) -> ApifyPlatform:

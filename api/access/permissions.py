@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # the tools take half a second to load, which a check of the 
     from outlast.workflows.tools.framework.tool import Tool
 import difflib
 
+from outlast.workflows.tools.core.server_tools import SEPARATOR
 from outlast.workflows.tools.registry import MODES, base_tools
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
@@ -177,7 +178,7 @@ def idle_rules(rules: PermissionRules) -> list[str]:
     for rule in rules.rules:
         pattern = rule.pattern
         is_by_id = bool(ids_in(PermissionRules((rule,))))
-        if "*" in pattern or "--" in pattern or pattern.casefold() in known or is_by_id:
+        if "*" in pattern or "--" in pattern or SEPARATOR in pattern or pattern.casefold() in known or is_by_id:
             continue
         near = difflib.get_close_matches(pattern, known, n=1)
         hint = f"did you mean {near[0]!r}?" if near else "write an Actor as `user/name`, or by its id."

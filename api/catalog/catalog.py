@@ -16,6 +16,7 @@ from outlast.activities.failures.classify import classify
 from outlast.activities.mcp_servers.activities import fetch_mcp_tools
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.catalog.builtin_tools import EVERY_BUILTIN_TOOL, OWN_TOOLS, BuiltinTools
+from outlast.api.catalog.servers import NO_SERVERS, OfferedServers, ServerTools
 from outlast.api.errors import (
     BadRequest,
     InvalidCall,
@@ -37,10 +38,11 @@ from outlast.workflows.tools.core.actor_names import (
     split_actor_tool,
     without_address,
 )
+from outlast.workflows.tools.core.server_tools import SEPARATOR
 from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.ids import unquoted
 from outlast.workflows.tools.framework.selection import DEFAULT_SELECTORS, TOOL_ALIASES, Selection, UnknownTag
-from outlast.workflows.tools.framework.tool import Tool, values_at
+from outlast.workflows.tools.framework.tool import Category, Tool, values_at
 
 log = logging.getLogger("outlast.api")
 _MAX_NAMES = 50
@@ -78,13 +80,16 @@ class Catalogue:
         selectors: tuple[str, ...] = DEFAULT_SELECTORS,
         builtin: BuiltinTools = EVERY_BUILTIN_TOOL,
         defaults_need_token: bool = False,
+        servers: ServerTools | None = None,
     ) -> None:
         """Offer `actors` as separate tools, and `selectors` to connections without a selection, as far as `builtin`
-        has them. With `defaults_need_token`, and once the operator has loaded tools, offer these and the operator's
-        to callers with an Apify token, and only the operator's to all others.
+        has them. With `defaults_need_token`, and once the operator has loaded tools or has MCP servers, offer these
+        and the operator's to callers with an Apify token, and only the operator's to all others.
         """
         self._platform = platform
         self.builtin = builtin
+        self.servers = servers
+        """The MCP servers in the operator's file; None without a file."""
         self._defaults_need_token = defaults_need_token
         self._actors = tuple(actor for actor in actors if builtin.has_actor(actor))
         self._selectors = selectors
@@ -93,24 +98,33 @@ class Catalogue:
         """The Actors of tools, by caller and tool: a shortened tool name does not contain its Actor."""
         self._proxied = TTLCache[_CallersActor, tuple[Tool, ...]](_MAX_DEFINITIONS, _DEFINITION_SECONDS)
 
+    @property
+    def server_names(self) -> tuple[str, ...]:
+        """The MCP servers in the operator's file."""
+        return tuple(self.servers.servers) if self.servers is not None else ()
+
     async def tools(self, mode: str, caller: Caller) -> registry.ToolSet:
-        """Return all tools of `mode` and of the default Actors that can be loaded. Raises `UnknownToolCalled` for an
-        unknown mode.
+        """Return all tools of `mode`, of MCP servers, and of the default Actors that can be loaded. Raises
+        `UnknownToolCalled` for an unknown mode.
         """
-        tools = self._base(mode)
+        tools, served = self._base(mode), await self._server_tools()
         loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
-        return registry.tool_set(mode, [*_served(tools).tools.values(), *loaded])
+        return registry.tool_set(mode, [*_served(tools).tools.values(), *served.tools.values(), *loaded])
 
     async def listed(self, mode: str, caller: Caller) -> registry.ToolSet:
         """Return the tools for a list of them without a selection: all, or the operator's. Raises as `tools` does."""
         self._base(mode)  # raises for an unknown mode
-        return await self.tools(mode, caller) if self._has_defaults(mode, caller) else _served(OWN_TOOLS.offered(mode))
+        if self._has_defaults(mode, caller):
+            return await self.tools(mode, caller)
+        served = await self._server_tools()
+        return registry.tool_set(mode, [*_served(OWN_TOOLS.offered(mode)).tools.values(), *served.tools.values()])
 
     def _has_defaults(self, mode: str, caller: Caller) -> bool:
         """Return whether Apify's tools are in the default set. Modes with other rules have their own defaults."""
         has_own_defaults = registry.selection_rules(mode) is not STANDARD
         has_account = not self._defaults_need_token or caller.apify_token is not None
-        return has_own_defaults or has_account or not registry.loaded_tools()
+        has_own_tools = bool(registry.loaded_tools() or self.server_names)
+        return has_own_defaults or has_account or not has_own_tools
 
     async def load(self, selection: Selection, caller: Caller) -> registry.ToolSet:
         """Return the tools of a connection's `selection`. Raises `UnknownToolCalled` for an unknown mode, and
@@ -121,14 +135,22 @@ class Catalogue:
         if selection.selectors is None and not self._has_defaults(selection.mode, caller):
             chosen = replace(selection, default_selectors=(), default_actors=())
             available = OWN_TOOLS.offered(selection.mode).tools
+        served = await self._server_tools(self._selected_servers(chosen.selectors))
+        if chosen.selectors is not None and served.notes:
+            chosen = replace(chosen, selectors=_with_server_tools(chosen.selectors, served, available))
 
         async def load_actor(actor: str) -> tuple[Tool, ...]:
             return await self._load_actor(selection.mode, normalised_actor(actor), caller)
 
         try:
-            return await registry.load_tools(chosen, load_actor, available)
+            loaded = await registry.load_tools(chosen, load_actor, {**available, **served.tools})
         except UnknownTag as error:
             raise BadRequest(str(error)) from error
+        return replace(
+            loaded,
+            server_instructions=served.instructions_for(loaded.tools.values()),
+            missing_servers=served.missing,
+        )
 
     async def actor_tools(self, mode: str, actor: str, caller: Caller) -> tuple[Tool, ...]:
         """Return the tool of `actor`, or its tools if it is an MCP server; empty, with a warning, if it cannot be
@@ -145,6 +167,9 @@ class Catalogue:
         name = name if name in base.tools else TOOL_ALIASES.get(name, name)
         if name in base.tools:
             return base.tools[name]
+        found = await self.servers.find(name) if self.servers is not None else None
+        if found is not None:
+            return found
         actor = self._loaded.get((caller.id, name)) or _actor_named(name, self._actors)
         definition = await self._offered_actor(actor, caller) if actor else None
         if definition is not None and standby_refusal(mode, name, _called(definition)) is None:
@@ -211,6 +236,15 @@ class Catalogue:
         """Return the full names of those Actors that the caller has access to. Raises `PlatformUnavailable`."""
         found = {actor_id: await self._definition(actor_id, caller) for actor_id in ids}
         return {actor_id: definition.full_name for actor_id, definition in found.items() if definition is not None}
+
+    def _selected_servers(self, selectors: tuple[str, ...] | None) -> tuple[str, ...]:
+        """Return the servers of which a selection may have tools."""
+        if selectors is None or Category.SERVERS in selectors:
+            return self.server_names
+        return tuple(name for name in self.server_names if any(_means_server(selector, name) for selector in selectors))
+
+    async def _server_tools(self, names: Iterable[str] | None = None) -> OfferedServers:
+        return await self.servers.offered(names) if self.servers is not None else NO_SERVERS
 
     def _base(self, mode: str) -> registry.ToolSet:
         try:
@@ -297,6 +331,30 @@ class Catalogue:
             definition = None
         self._definitions[key] = definition
         return definition
+
+
+def _means_server(selector: str, server: str) -> bool:
+    """Return whether a selector is the server or one of its tools."""
+    return selector == server or selector.startswith(f"{server}{SEPARATOR}")
+
+
+def _with_server_tools(
+    selectors: tuple[str, ...], served: OfferedServers, available: Mapping[str, Tool]
+) -> tuple[str, ...]:
+    """Replace servers, and the category of all, with the names of their tools. A server without a list has none."""
+    names: list[str] = []
+    for selector in selectors:
+        if selector == Category.SERVERS:
+            own = (name for name, tool in available.items() if tool.category is Category.SERVERS)
+            names += [*own, *served.tools]
+        elif selector in served.notes:
+            is_more = selector in available or selector in set(Category)
+            names += [*((selector,) if is_more else ()), *served.names_of(selector)]
+        elif selector in served.tools or not any(_means_server(selector, name) for name in served.notes):
+            names.append(selector)
+        else:
+            log.warning("The tool %s is not offered: its MCP server has no such tool", selector)
+    return tuple(dict.fromkeys(names))
 
 
 def _served(tools: registry.ToolSet) -> registry.ToolSet:
@@ -425,6 +483,7 @@ def log_listing(tools: registry.ToolSet, selectors: Sequence[str] | None, *, cal
     """
     listed = tools.tools.values()
     servers = Counter(split_actor_tool(one.actor)[0] for one in listed if one.actor and not one.calls_actor)
+    servers.update(one.server.server for one in listed if one.server is not None)
     facts = {
         "caller": caller,
         "mode": tools.mode,
@@ -433,6 +492,6 @@ def log_listing(tools: registry.ToolSet, selectors: Sequence[str] | None, *, cal
         "selected": "default" if selectors is None else list(selectors[:_MAX_NAMES]),
         "actors": sum(1 for one in listed if one.actor and one.calls_actor),
         "mcp_servers": dict(servers),
-        "not_loaded": list(tools.missing_actors[:_MAX_NAMES]),
+        "not_loaded": list((*tools.missing_actors, *tools.missing_servers)[:_MAX_NAMES]),
     }
     log.info("tools listed", extra=facts)

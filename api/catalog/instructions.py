@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outlast.activities.skills import SkillCard, SkillFolder
 from outlast.workflows.contracts.tool_masks import is_active
+from outlast.workflows.tools.core.server_tools import SEPARATOR
 from outlast.workflows.tools.framework.mode import Instruction
 from outlast.workflows.tools.registry import MODES, ToolSet
 
@@ -54,8 +55,15 @@ def server_instructions(
     if tools.missing_actors:
         missing = ", ".join(tools.missing_actors)
         parts.append(f"- These Actors were selected, but cannot be loaded as tools now: {missing}.")
+    if tools.missing_servers:
+        missing = ", ".join(tools.missing_servers)
+        parts.append(f"- These MCP servers have not answered yet; their tools are added when they do: {missing}.")
     if skills:
         parts.append(_listed(skills))
+    active = {one.server.server for name, one in tools.tools.items() if one.server and name in callable_tools}
+    for server, text in tools.server_instructions.items():
+        if server in active:
+            parts.append(f"\n## MCP server {server} (tools `{server}{SEPARATOR}...`)\n{text}")
     return "\n".join(parts)
 
 

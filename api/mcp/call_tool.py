@@ -368,6 +368,7 @@ class CallToolHandler:
             names_payer=pays is not None and pays.names_payer,
             offered_tools=tuple(tools.tools),
             changes=read.changes,
+            connection=client.connection.session,
         )
         return ParsedCall(client, definition, request, request_meta.idempotency_key(meta), wait)
 

@@ -53,6 +53,10 @@ class Connection:
     tools: ToolSet | None = None
     tools_loaded_at: float = 0.0
     """`time.monotonic()`, in seconds."""
+    tools_revision: int = 0
+    """`ServerTools.revision` at that time."""
+    session: str | None = None
+    """The client's session, to which its sessions with MCP servers belong; None without one (2026-07-28 over HTTP)."""
     log_level: str | None = None
     """The level of the last `logging/setLevel` (2025-11-25)."""
     tool_list_listeners: set[asyncio.Event] = field(default_factory=set[asyncio.Event])
@@ -97,21 +101,30 @@ class Connections:
         self._services = services
         self._selection = selection or Selection(mode=services.settings.mode)
         self._token = token
+        self._process = secrets.token_hex(16)
+        """The session of the only connection over stdio."""
         self._last_known: Principal | None = None
         self._connections: LRUCache[ConnectionKey, Connection] = LRUCache(_MAX_CONNECTIONS)
+        if services.server_tools is not None:
+            services.server_tools.on_change(self._announce_change)
+
+    @property
+    def may_change(self) -> bool:
+        """True if the tools of connections may change by themselves, because there are MCP servers."""
+        return self._services.server_tools is not None
 
     async def client(self, ctx: Context) -> Client:
         """Return the client that sent the request. Raises what `principal` raises."""
         request, principal = http_request(ctx), await self.principal(ctx)
         if request is None:
             set_origin(Origin("mcp-stdio", key=principal.key_id))
-            return Client(principal, self._connection(("stdio",), self._selection, ctx))
+            return Client(principal, self._connection(("stdio",), self._selection, ctx, self._process))
         caller_id = principal.caller.id
         selection = selection_from(parameters_of(request), default_mode=self._services.settings.mode)
         session = session_of(request)
         # Not one text: callers' ids and the header may have any character.
         key = (caller_id, "session", session) if session else (caller_id, "query", request.url.query)
-        return Client(principal, self._connection(key, selection, ctx))
+        return Client(principal, self._connection(key, selection, ctx, session))
 
     async def principal(self, ctx: Context) -> Principal:
         """Return the principal that sent the message. Raises `Unauthenticated` as `local_principal` does."""
@@ -133,11 +146,12 @@ class Connections:
 
     async def tools(self, client: Client) -> ToolSet:
         """Return the tools of the connection, including those of its added Actors."""
-        connection = client.connection
+        connection, servers = client.connection, self._services.server_tools
+        revision = servers.revision if servers is not None else 0
         is_fresh = time.monotonic() - connection.tools_loaded_at < _TOOLS_TTL_SECONDS
-        if connection.tools is None or not is_fresh:
+        if connection.tools is None or not is_fresh or connection.tools_revision != revision:
             connection.tools = await self._load_tools(client)
-            connection.tools_loaded_at = time.monotonic()
+            connection.tools_loaded_at, connection.tools_revision = time.monotonic(), revision
         return connection.tools
 
     async def add_actor(self, client: Client, actor: str) -> bool:
@@ -154,6 +168,12 @@ class Connections:
         client.connection.tools = None
         return True
 
+    def _announce_change(self) -> None:
+        """Notify the listeners of all connections that the tools of MCP servers have changed."""
+        for connection in list(self._connections.values()):
+            for changed in connection.tool_list_listeners:
+                changed.set()
+
     async def _load_tools(self, client: Client) -> ToolSet:
         selection = client.connection.selection
         if selection.payment is not None and selection.payment.needs_terms:
@@ -162,7 +182,7 @@ class Connections:
         added = tuple(client.connection.added_actors)
         return await self._services.catalogue.load(replace(selection, added_actors=added), client.caller)
 
-    def _connection(self, key: ConnectionKey, selection: Selection, ctx: Context) -> Connection:
+    def _connection(self, key: ConnectionKey, selection: Selection, ctx: Context, session: str | None) -> Connection:
         if selection_rules(selection.mode).shows_clients:
             # Two clients of one caller and URL may have different lists.
             facts = client_facts(ctx)
@@ -170,7 +190,7 @@ class Connections:
             key = (*key, facts.name, str(facts.is_modern), str(facts.shows_apps))
         connection = self._connections.get(key)
         if connection is None:
-            connection = self._connections[key] = Connection(key, selection)
+            connection = self._connections[key] = Connection(key, selection, session=session)
         return connection
 
 

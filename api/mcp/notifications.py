@@ -31,6 +31,7 @@ log = logging.getLogger("outlast.mcp")
 MAX_SUBSCRIPTIONS = 100
 """Resources that one session, or one stream, can subscribe to."""
 _KEY_PREFIX = "resource "
+_TOOL_LIST_KEY = "tools/list"
 _MAX_TASK_IDS = 100
 
 
@@ -237,6 +238,23 @@ async def _send_tool_list_changes(
         if is_wanted:
             changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
             await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
+
+
+def watch_tool_list(ctx: Context, client: Client) -> None:
+    """Notify the session of `ctx` (2025-11-25) of each change of the tools of MCP servers, until the session ends."""
+    start_watcher(ctx, client.principal, _TOOL_LIST_KEY, _notify_of_tool_list(ctx, client))
+
+
+async def _notify_of_tool_list(ctx: Context, client: Client) -> None:
+    with client.connection.listening() as changed:
+        while True:
+            await changed.wait()
+            changed.clear()
+            try:
+                await ctx.session.send_tool_list_changed()
+            except Exception as error:  # noqa: BLE001  # a closed transport raises exceptions of many types
+                log.debug("The session that listed its tools has ended: %s", error)
+                return
 
 
 def _requested_task_ids(params: types.SubscriptionsListenRequestParams) -> list[str]:

@@ -23,7 +23,7 @@ from outlast.api.mcp.connections import STDIO
 from outlast.api.mcp.posted_message import NOTIFICATIONS
 from outlast.api.mcp.server import McpServer
 from outlast.api.mcp.widgets import widget_resources
-from outlast.api.services import Services
+from outlast.api.services import Services, current_servers
 from outlast.workflows.tools.framework.selection import Selection
 
 log = logging.getLogger("outlast.mcp")
@@ -60,7 +60,11 @@ async def serve_stdio(services: Services, local: LocalConnection) -> None:
             log.warning("A message was dropped: %s", error)
             return False
 
-    async with services.policy.watched(on_signal=False), stdio_server() as (reading, writing):
+    async with (
+        services.policy.watched(on_signal=False),
+        current_servers(services),
+        stdio_server() as (reading, writing),
+    ):
         messages = CheckedMessages(reading, writing, limits, admitted)
         await server.run(messages, writing, server.create_initialization_options())
 

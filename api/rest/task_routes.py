@@ -365,4 +365,5 @@ def _view(definition: Tool) -> ToolView:
         output_schema=definition.output_schema,
         annotations=hints.as_mcp(),
         actor=definition.actor,
+        server=definition.server.server if definition.server is not None else None,
     )

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
@@ -24,7 +24,7 @@ from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
-from outlast.workflows.tools.registry import admitted_tool, tool_set
+from outlast.workflows.tools.registry import admitted_tool
 from outlast.workflows.turns.steps import system_text
 
 DefinitionHook = Callable[[Definition], Definition]
@@ -45,7 +45,7 @@ async def profile_for(
     loaded = await catalogue.load(Selection(TURN_MODE, request.tools), caller)
     log_listing(loaded, request.tools, caller=caller.id)
     usable = [tool for tool in loaded.tools.values() if not tool.in_front and not tool.needs_connection]
-    offered = tool_set(TURN_MODE, usable, loaded.missing_actors)
+    offered = loaded.only([tool.name for tool in usable])
     names = fitting_names(offered.tools)
     shown = [portable(offered.tools[own], name) for name, own in names.items()]
     skills = await offered_skills(skills_dir, offered)
@@ -67,15 +67,23 @@ async def profile_for(
     )
 
 
-def switched_off_rules(profile: SessionProfile, builtin: BuiltinTools) -> tuple[CarriedRule, ...]:
-    """Rules against the session's tools that have been switched off since it was opened."""
+def switched_off_rules(
+    profile: SessionProfile, builtin: BuiltinTools, servers: Collection[str] = ()
+) -> tuple[CarriedRule, ...]:
+    """Rules against the session's tools that have been switched off since it was opened, or whose MCP server is not
+    among `servers` any more.
+    """
     offered = builtin.offered(TURN_MODE).tools
-    off = (
-        tool.name
-        for tool in profile.snapshot.tools
-        if (tool.name not in offered if tool.actor is None else not builtin.has_actor(split_actor_tool(tool.actor)[0]))
-    )
-    return tuple(CarriedRule(tool=name, action="deny", text="OUTLAST_BUILTIN_TOOLS") for name in off)
+
+    def switch(tool: TurnTool) -> str | None:
+        """The setting that has switched the tool off; None if it is on."""
+        if tool.server is not None:
+            return None if tool.server.server in servers else "OUTLAST_MCP_SERVERS_FILE"
+        is_on = tool.name in offered if tool.actor is None else builtin.has_actor(split_actor_tool(tool.actor)[0])
+        return None if is_on else "OUTLAST_BUILTIN_TOOLS"
+
+    off = [(tool.name, text) for tool in profile.snapshot.tools if (text := switch(tool)) is not None]
+    return tuple(CarriedRule(tool=name, action="deny", text=text) for name, text in off)
 
 
 def _hooks(*, masking: bool) -> tuple[DefinitionHook, ...]:
@@ -107,6 +115,7 @@ def _turn_tool(tool: PortableTool) -> TurnTool:
         admitted_tool=admitted_tool(definition),
         budget_usd=definition.budget_usd,
         calls_tools=definition.calls_tools,
+        server=definition.server,
         input_schema_json=definition.input_schema_json,
         fields=tool.fields,
     )

@@ -101,7 +101,7 @@ class TurnClient:
         options = model_options(profile, request, self.settings.model_limits, self.settings.model_prices)
         check_allowed(options.provider_id, options.model_id, self.policy.of(caller.id).models)
         allowed = await carried_rules(PermissionRules.of(self.policy.current), caller, self.catalogue)
-        rules = (*switched_off_rules(profile, self.catalogue.builtin), *allowed)
+        rules = (*switched_off_rules(profile, self.catalogue.builtin, self.catalogue.server_names), *allowed)
         parts = _parts(request, retried)
         before = retried.report.before if retried is not None else overview.conversation
         # Before the turn is registered, so that a conversation that cannot continue leaves no turn behind.

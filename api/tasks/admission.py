@@ -6,6 +6,7 @@ The result is the call in the form that the history of a workflow may hold.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from uuid import uuid4
 
 from pydantic import SecretStr
 
@@ -36,6 +37,7 @@ from outlast.workflows.contracts.tool_calls import (
     CarriedRule,
     InnerCalls,
     PermissionRuling,
+    ServerCall,
     TaskStatus,
     TaskSummary,
     ToolCall,
@@ -141,6 +143,7 @@ class Admission:
             listeners=listeners,
             inner=inner,
             options=options,
+            server=_server_call(tool, caller, request.session_id or given.connection),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
@@ -265,6 +268,8 @@ class Admission:
     async def _ruling(
         self, caller: Caller, tool: Tool, arguments: JsonObject, actor: CalledActor | None
     ) -> PermissionRuling | None:
+        if tool.server is not None:
+            return tool.server.ruling(self._permissions.ruling_of_call(caller.id, tool, None))
         if (tool.planned_actors or tool.planned_tasks) and self._permissions:
             planned = await planned_actors(self.catalogue, tool, arguments, caller)
             return self._permissions.ruling_of_plan(caller.id, tool, [(one.name, one.actor_id) for one in planned])
@@ -394,6 +399,13 @@ def _paying(caller: Caller, given: ConnectedTaskRequest, payment: SealedSecret |
     if payment is None or not given.names_payer or given.pays_with is None:
         return caller
     return caller.model_copy(update={"payment": CallPayment(protocol=given.pays_with, secret=payment)})
+
+
+def _server_call(tool: Tool, caller: Caller, conversation: str | None) -> ServerCall | None:
+    """What the call of a tool of an MCP server needs to know; None for other tools."""
+    if tool.server is None:
+        return None
+    return tool.server.for_call(caller_id=caller.id, conversation=conversation, task=uuid4().hex)
 
 
 def _check_paid(tool: Tool, given: ConnectedTaskRequest, actor: CalledActor | None) -> None:

@@ -165,8 +165,8 @@ def waits(definition: Tool, mode: str) -> bool:
     """Return whether `waitSecs` is an argument of the tool: its answer may take long, and its schema lacks it."""
     rule, schema = MODES[mode].wait, cast(dict[str, Any], definition.input_schema)
     is_async = definition.calls_actor and "async" in (definition.executor_kind, MODES[mode].executor.kind)
-    if is_async or definition.task_use is TaskUse.NEVER:
-        return False
+    if is_async or definition.task_use is TaskUse.NEVER or definition.server is not None:
+        return False  # The schemas of MCP servers stay as they are.
     if not rule.of_servers and split_actor_tool(definition.actor or "")[1] is not None:
         return False
     return rule.replaces or WAIT_ARGUMENT not in schema.get("properties", {})

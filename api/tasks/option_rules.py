@@ -79,6 +79,8 @@ class ReuseRules:
             "output": options.output.model_dump(mode="json"),
             "until": options.until.model_dump(mode="json") if options.until else None,
         }
+        if tool.server is not None:
+            same["server"] = tool.server.config_digest
         if tool.version > 1:
             same["version"] = tool.version
         return Reusable(self.sealer.digests(same)[0][:_DIGEST_CHARS], age or None)

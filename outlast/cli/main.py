@@ -23,6 +23,7 @@ from outlast.cli.commands import (
     outputs,
     saved,
     schedules,
+    servers,
     sessions,
     tasks,
     tools,
@@ -67,7 +68,7 @@ _GROUPS: dict[str, _Commands] = {
         usage,
     ),
     "Agents and models": (mcp.app, client, chat, sessions.app, providers),
-    "Operation": (backup, restore, admin.app, keys.app, admin.policy_app, admin.audit_app, bench.app),
+    "Operation": (backup, restore, admin.app, servers.app, keys.app, admin.policy_app, admin.audit_app, bench.app),
 }
 """Commands by the panel of the help that lists them."""
 _FIRST_STEPS = (

@@ -26,6 +26,12 @@ from outlast.contracts.operations import (
 )
 from outlast.contracts.outputs import RowSelection as RowSelection
 from outlast.activities.outputs.contracts import StoredOutput as StoredOutput
+from outlast.contracts.servers import (
+    McpServer as McpServer,
+    McpServerDetails as McpServerDetails,
+    McpServerList as McpServerList,
+    McpServerTool as McpServerTool,
+)
 from outlast.contracts.sessions import Model as Model, Provider as Provider
 from outlast.contracts.schedules import Firing as Firing, Schedule as Schedule
 from outlast.workflows.schedules.contracts import Interval as Interval

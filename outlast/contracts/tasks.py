@@ -258,6 +258,9 @@ class ConnectedTaskRequest(TaskRequest):
         default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
     )
     schedule_id: str | None = Field(default=None, exclude=True, description="The schedule that makes the call.")
+    connection: str | None = Field(
+        default=None, exclude=True, description="Session of the MCP client, to which sessions with MCP servers belong."
+    )
     changes: tuple[str, ...] = Field(
         default=(), exclude=True, description="How the entry point read arguments that did not fit the schema."
     )
@@ -451,6 +454,7 @@ class ToolView(Response):
     output_schema: dict[str, JsonValue] | None = None
     annotations: Annotated[dict[str, bool | str], absent({})]
     actor: str | None = Field(default=None, description="The Actor behind a direct Actor tool.")
+    server: str | None = Field(default=None, description="The MCP server in the operator's file that has the tool.")
 
 
 Tool = ToolView

@@ -38,7 +38,14 @@ from outlast.workflows.contracts.self_correction import (
     observe,
     verdict_on,
 )
-from outlast.workflows.contracts.tool_calls import AdmittedTool, CallRefused, CarriedRule, OutputOptions, TaskCompleted
+from outlast.workflows.contracts.tool_calls import (
+    AdmittedTool,
+    CallRefused,
+    CarriedRule,
+    OutputOptions,
+    ServerTarget,
+    TaskCompleted,
+)
 
 TURN_WORKFLOW_PREFIX = "turn:"
 DEFAULT_MAX_STEPS = 20
@@ -60,6 +67,7 @@ class TurnTool(Contract):
     calls_tools: bool = Field(default=False, description="Whether its function may call other tools.")
     admitted_tool: AdmittedTool | None = None
     budget_usd: Decimal | None = None
+    server: ServerTarget | None = Field(default=None, description="For a tool of an MCP server.")
     input_schema_json: str = Field(description="JSON Schema of the arguments, by the tool's own names.")
     fields: dict[str, str] = Field(default_factory=dict, description="Original names of arguments, by the names shown.")
 

@@ -429,6 +429,48 @@ class ServerCall(Contract):
     destructive: bool = True
 
 
+class ServerTarget(Contract):
+    """A tool of an MCP server with the rules for its calls, as an offered tool has it, and a session of a model."""
+
+    server: str
+    tool: str = Field(description="Its name on the server.")
+    session: SessionScope | None = Field(default=None, description="None: `conversation` if the call is part of one.")
+    repeats_safely: bool = False
+    idempotency_argument: str | None = None
+    verify: Verify | None = None
+    timeout_seconds: float | None = None
+    read_only: bool = False
+    destructive: bool = True
+    needs_approval: bool = False
+    config_digest: str = Field(default="", description="`Servers.digest` of the server when the tool was listed.")
+
+    def for_call(self, *, caller_id: str, conversation: str | None, task: str) -> ServerCall:
+        """The rules for one call. `conversation` is the id of the caller's session; `task` is one for the call."""
+        scope = self.session or "conversation"
+        if scope == "conversation" and conversation is None:
+            scope = "caller"
+        scopes = {"shared": [], "caller": [caller_id], "conversation": [caller_id, conversation]}
+        place = json.dumps([self.server, scope, *scopes.get(scope, [task])])
+        return ServerCall(
+            server=self.server,
+            tool=self.tool,
+            session=scope,
+            session_key=hashlib.sha256(place.encode(errors="surrogatepass")).hexdigest()[:32],
+            repeats_safely=self.repeats_safely,
+            idempotency_argument=self.idempotency_argument,
+            verify=self.verify,
+            timeout_seconds=self.timeout_seconds,
+            read_only=self.read_only,
+            destructive=self.destructive,
+        )
+
+    def ruling(self, ruling: PermissionRuling | None) -> PermissionRuling | None:
+        """The verdict of the operator's rules, and of the servers file: an approval that it requires is required."""
+        if not self.needs_approval or (ruling is not None and ruling.action != "allow"):
+            return ruling
+        return PermissionRuling(action="ask", rule=f"`approve` of the MCP server {self.server}")
+
+
 class ResurrectedTask(Contract):
     """An ended task whose run a call resurrects instead of starting one."""
 

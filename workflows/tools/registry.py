@@ -1,6 +1,6 @@
 """The tools of each mode, and the set that a connection offers. A new mode is a new folder and one entry in `MODES`."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Literal, Unpack
@@ -94,6 +94,8 @@ HIDDEN: Mapping[str, Tool] = MappingProxyType({INVALID.name: INVALID})
 
 ACTOR_TOOL_LABEL = "actor-tool"
 """Metric label of all direct Actor tools, because their number is unlimited."""
+SERVER_TOOL_LABEL = "server-tool"
+"""Metric label of all tools of MCP servers in the operator's file."""
 
 _COMMON: list[Tool] = list(COMMON)
 """Tools of all modes: `COMMON`, and those of other packages, which are added when a process starts."""
@@ -275,6 +277,8 @@ def metric_label(call: ToolCall) -> str:
     """Return the call's tool as a label with few values."""
     if call.actor is not None:
         return ACTOR_TOOL_LABEL
+    if call.server is not None:
+        return SERVER_TOOL_LABEL
     return call.tool if call.tool in _known(call.mode) else "unknown"
 
 
@@ -312,6 +316,10 @@ class ToolSet:
     mode: str
     tools: Mapping[str, Tool]
     missing_actors: tuple[str, ...] = field(default=())
+    missing_servers: tuple[str, ...] = field(default=())
+    """Selected MCP servers whose tools are not known."""
+    server_instructions: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Instructions of the MCP servers that have tools in the set, by server."""
 
     def get(self, name: str) -> Tool:
         """Return the tool with this name or alias. Raises `UnknownTool` that lists the tools of the set."""
@@ -323,7 +331,11 @@ class ToolSet:
     def including(self, *more: Tool) -> "ToolSet":
         """Return this set with the tools of `more` that it does not have."""
         added = {definition.name: definition for definition in more if definition.name not in self.tools}
-        return ToolSet(self.mode, MappingProxyType({**self.tools, **added}), self.missing_actors)
+        return replace(self, tools=MappingProxyType({**self.tools, **added}))
+
+    def only(self, names: Collection[str]) -> "ToolSet":
+        """Return this set without other tools than `names`."""
+        return replace(self, tools=MappingProxyType({name: one for name, one in self.tools.items() if name in names}))
 
 
 def base_tools(mode: str) -> ToolSet:
@@ -351,7 +363,8 @@ async def load_tools(
         default_selectors=without_tags(selection.default_selectors, available.values()),
     )
     choice = rules.choose(selection, available)
-    loaded_by_default = () if selection.selectors is not None else loaded_tools()
+    of_servers = (name for name, definition in available.items() if definition.server is not None)
+    loaded_by_default = () if selection.selectors is not None else (*loaded_tools(), *of_servers)
     own = (available[name] for name in loaded_by_default if name in available and available[name] not in choice.tools)
     chosen = _payable((*choice.tools, *own), selection.payment)
     loaded = {actor: _payable(await load_actor(actor), selection.payment) for actor in choice.actors}

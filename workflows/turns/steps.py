@@ -201,6 +201,8 @@ def _planned(
     )
     if refusal is not None:
         return PlannedCall(part, tool.name, refusal=ToolResult.failed(refusal))
+    task_id = task_id_of(turn, state.step, index, tool.name, part.id)
+    ruling = ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments))
     call = ToolCall(
         tool=tool.name,
         arguments=arguments,
@@ -214,14 +216,16 @@ def _planned(
         output=turn.output,
         offered_tools=active.active,
         tool_mask=turn.tool_mask,
-        permission=ruling_of(turn.rules, tool.name, actor, planned_actors(tool, arguments)),
+        permission=ruling if tool.server is None else tool.server.ruling(ruling),
         has_approval=tool.has_approval,
         admitted_tool=tool.admitted_tool,
         caps=turn.caps,
         listeners=turn.listeners,
         inner=InnerCalls(rules=turn.rules) if tool.calls_tools else None,
+        server=tool.server
+        and tool.server.for_call(caller_id=turn.caller.id, conversation=turn.session_id, task=task_id),
     )
-    return PlannedCall(part, tool.name, task_id_of(turn, state.step, index, tool.name, part.id), call)
+    return PlannedCall(part, tool.name, task_id, call)
 
 
 def _cut_off(turn: TurnInput, answer: ModelStep, part: ToolCallPart) -> PlannedCall:

@@ -23,11 +23,12 @@ from outlast.cli.checks.machine import NO_METRICS, Clock, clock_at, http_respons
 from outlast.cli.options import Options
 from outlast.cli.runner import cli_error, trying_once
 from outlast.cli.show.output import counted
-from outlast.client import AsyncClient, Connection, Readiness, errors
+from outlast.client import AsyncClient, Connection, McpServer, Readiness, errors
 from outlast.deploy.local.config import APIFY_API_BASE_URL
 from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, ProcessState, StackState
 
 _POLICY = "Policy"
+_SERVERS = "MCP servers in force"
 _IN_FORCE = "Policy in force"
 _REFUSED = "outlast_policy_refused"
 _ENDS_SOON = timedelta(days=14)
@@ -151,7 +152,8 @@ async def check_server(options: Options, around: Surroundings) -> list[Check]:
         async with trying_once(options) as client:
             readiness = await client.readiness()
             api = ok("API", client.connection.url)
-            return [api, *_check_readiness(readiness, around), *await _check_access(client)]
+            found = [api, *_check_readiness(readiness, around), *await _check_access(client)]
+            return [*found, *await _check_servers(client, around)]
     except (errors.ConnectionFailed, errors.UnexpectedAnswer) as error:
         others = ("Temporal", "Worker", "Credential", "Tools")
         skipped = [skip(name, "the API must answer first") for name in others]
@@ -265,6 +267,31 @@ async def _check_access(client: AsyncClient) -> list[Check]:
         advice = "Check the platform and OUTLAST_DEFAULT_ACTORS; the API's log says which Actor was left out."
         return [*found, warn("Tools", f"{counted(len(tools), 'tool')}, no tools of Actors", advice)]
     return [*found, ok("Tools", f"{counted(len(tools), 'tool')}, of Actors: {', '.join(actors)}")]
+
+
+async def _check_servers(client: AsyncClient, around: Surroundings) -> list[Check]:
+    """Check the MCP servers whose tools are offered; nothing without any."""
+    try:
+        found = await client.servers()
+    except errors.PermissionDenied:
+        return [skip(_SERVERS, "only a key with the scope `admin` sees them")]
+    except errors.OutlastError:  # an older server, or a reason that the other checks report
+        return []
+    problem = (
+        warn(_SERVERS, found.problem, "Until it is corrected, its previous content counts.") if found.problem else None
+    )
+    return [*([problem] if problem else []), *(_check_mcp_server(server, around) for server in found.servers)]
+
+
+def _check_mcp_server(server: McpServer, around: Surroundings) -> Check:
+    name = f"MCP server {server.name}"
+    if server.state == "unknown":
+        return skip(name, f"not used yet; try it with `outlast servers test {server.name}`")
+    if server.state == "down":
+        advice = f"Try it again with `outlast servers test {server.name}`. {around.log_of('worker')}"
+        return fail(name, server.error or "it does not answer", advice)
+    restarts = f", restarted {counted(server.restarts, 'time')}" if server.restarts else ""
+    return ok(name, f"{server.kind}, {counted(server.tools, 'tool')}{restarts}")
 
 
 def _credential(connection: Connection) -> Check:

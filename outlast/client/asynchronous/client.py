@@ -19,11 +19,12 @@ from outlast.client.asynchronous.tasks import AsyncBatches, AsyncTasks
 from outlast.client.asynchronous.transport import AsyncStream, AsyncTransport
 from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.http import Connection, HttpRequest, find_connection, path, query
-from outlast.client.requests import output_lines, output_range, tool_name, usage_params
+from outlast.client.requests import START_SECONDS, output_lines, output_range, tool_name, usage_params
 from outlast.client.retries import OnWaiting, RetryPolicy, Server, api_error, ignore_waiting, parsed
 from outlast.contracts.operations import CallerHoldings, Operations, Readiness, UsageReport
 from outlast.contracts.options import UsageOptions
 from outlast.contracts.outputs import RowSelection
+from outlast.contracts.servers import McpServerDetails, McpServerList
 from outlast.contracts.sessions import Provider, ProviderList
 from outlast.contracts.tasks import Tool, ToolList
 
@@ -217,6 +218,16 @@ class AsyncClient(AsyncTasks):
         """Return what stays when a caller's keys are revoked: yours, or with the scope `admin` that of `caller`."""
         wanted = HttpRequest("GET", path("operations", "holdings"), query(caller=caller))
         return await self._transport.fetch(CallerHoldings, wanted)
+
+    async def servers(self) -> McpServerList:
+        """Return the MCP servers in the operator's file with their states. Needs the scope `admin`."""
+        return await self._transport.fetch(McpServerList, HttpRequest("GET", path("servers")))
+
+    async def server(self, name: str, *, max_age_seconds: float | None = None) -> McpServerDetails:
+        """Return one MCP server with its tools, which are listed again if the last list is older; 0: in any case."""
+        params = query(max_age_seconds=max_age_seconds)
+        wanted = HttpRequest("GET", path("servers", name), params, timeout_seconds=START_SECONDS)
+        return await self._transport.fetch(McpServerDetails, wanted)
 
     async def metrics(self) -> str:
         """Return the metrics of the process that answers, in the text format of Prometheus. Asks once, without a

@@ -26,10 +26,10 @@ def actor_tool_name(full_name: str, *, digest_chars: int = _DIGEST_CHARS) -> str
     return name if len(name) <= MAX_TOOL_NAME else cut_name(name, full_name, digest_chars)
 
 
-def cut_name(name: str, whole: str, digest_chars: int = _DIGEST_CHARS) -> str:
-    """Cut `name` to the limit, with a digest of `whole` at its end."""
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:digest_chars]
-    return f"{name[: MAX_TOOL_NAME - digest_chars - 1]}-{digest}"
+def cut_name(name: str, whole: str, digest_chars: int = _DIGEST_CHARS, *, limit: int = MAX_TOOL_NAME) -> str:
+    """Cut `name` to `limit` characters, with a digest of `whole` at its end."""
+    digest = hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:digest_chars]
+    return f"{name[: limit - digest_chars - 1]}-{digest}"
 
 
 def normalised_actor(actor: str) -> str:

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from temporalio import workflow
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject, Violation
-from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_calls import ServerTarget, ToolResult
 from outlast.workflows.contracts.unknown_fields import KnownFieldsOnly
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
@@ -49,6 +49,8 @@ class Category(StrEnum):
     SCHEDULES = "schedules"
     BATCHES = "batches"
     CALL_SCHEDULES = "call-schedules"
+    SERVERS = "servers"
+    """Tools of the MCP servers in the operator's file."""
     EXPERIMENTAL = "experimental"
     DEV = "dev"
     UI = "ui"
@@ -153,6 +155,8 @@ class Tool:
     """Further groups by which connections select it: `tag:billing`."""
     secrets: tuple[str, ...] = ()
     """Names of the secrets that its function may read. Their values are in the environment of workers."""
+    server: ServerTarget | None = field(default=None, hash=False)
+    """For a tool of an MCP server in the operator's file: what a call of it needs to know."""
     version: int = 1
     older_versions: "tuple[Tool, ...]" = ()
     """Kept for open calls that were made with them."""
@@ -379,6 +383,10 @@ class ToolBuilder:
         The handler gets them encrypted and passes them to an activity unchanged.
         """
         return self._set(sealed_fields=places)
+
+    def of_server(self, target: ServerTarget) -> Self:
+        """Declare that the tool is one of an MCP server in the operator's file."""
+        return self._set(server=target)
 
     def plans(self, *, actors: tuple[str, ...] = (), tasks: tuple[str, ...] = ()) -> Self:
         """Set the arguments that name Actors, and saved tasks, for later runs by the platform: `actions/*/actorId`."""

@@ -1,0 +1,355 @@
+"""Tools of the MCP servers in the operator's file (OUTLAST_MCP_SERVERS_FILE), by the latest list of each server."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from types import MappingProxyType
+
+from temporalio.client import Client, WorkflowUpdateFailedError
+from temporalio.exceptions import TemporalError
+
+from outlast.activities.mcp_servers import contracts as mcp
+from outlast.activities.mcp_servers.config import McpServer, RetryArgument, ServerOptions, Servers, ServersFile
+from outlast.activities.workflow_requests import update_with_start
+from outlast.api.errors import PlatformUnavailable, ServerNotFound
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ServerTarget
+from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool, server_tool_name
+from outlast.workflows.tools.framework.tool import Tool
+
+log = logging.getLogger("outlast.api")
+FIRST_LIST_SECONDS = 20.0
+"""Longest wait for servers that have not been listed yet. A package may have to be downloaded first; then its tools
+are added to open connections later."""
+_LIST_SECONDS = 120.0
+_STATUS_SECONDS = 3.0
+_LOOK_SECONDS = 2.0
+_MAX_AGE_SECONDS = 300.0
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 4.0, 120.0
+_IN_USE_SECONDS = 1_800.0
+"""A server whose tools nobody has asked for during this time is not listed again."""
+_MAX_INSTRUCTIONS_CHARS = 4_000
+
+
+@dataclass(frozen=True)
+class ServerNote:
+    """What the instructions of a connection say of a server."""
+
+    instructions: str | None = None
+    is_missing: bool = False
+    """True if its tools are not known."""
+
+
+@dataclass(frozen=True)
+class OfferedServers:
+    """The tools of all servers by name, and a note on each server."""
+
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    notes: Mapping[str, ServerNote] = field(default_factory=dict[str, ServerNote])
+
+    def names_of(self, selector: str) -> tuple[str, ...]:
+        """Return the names of the tools of the server that `selector` names; empty if it names none."""
+        return tuple(name for name, tool in self.tools.items() if tool.server and tool.server.server == selector)
+
+    def instructions_for(self, tools: Iterable[Tool]) -> dict[str, str]:
+        """Return the instructions of the servers of `tools`, by server."""
+        used = {tool.server.server for tool in tools if tool.server is not None}
+        return {name: note.instructions for name, note in self.notes.items() if name in used and note.instructions}
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The servers whose tools are not known."""
+        return tuple(name for name, note in self.notes.items() if note.is_missing)
+
+
+NO_SERVERS = OfferedServers()
+
+
+@dataclass
+class _Known:
+    """The latest list of a server, and the state of reading it."""
+
+    digest: str = ""
+    options: ServerOptions | None = None
+    listing: mcp.ServerListing | None = None
+    tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    read_at: float | None = None
+    """`time.monotonic()`, in seconds."""
+    failures: int = 0
+    retry_at: float = 0.0
+    error: str | None = None
+    reading: "asyncio.Task[None] | None" = None
+
+    def is_current(self, digest: str, options: ServerOptions) -> bool:
+        return (self.digest, self.options) == (digest, options) and self.read_at is not None
+
+    @property
+    def note(self) -> ServerNote:
+        text = (self.listing.instructions or "").strip() if self.listing is not None else ""
+        cut = f"{text[: _MAX_INSTRUCTIONS_CHARS - 1]}…" if len(text) > _MAX_INSTRUCTIONS_CHARS else text
+        return ServerNote(cut or None, is_missing=self.listing is None)
+
+
+class ServerTools:
+    """The servers of the file and their tools. Every worker and API process has the same file."""
+
+    def __init__(self, file: ServersFile, client: Client) -> None:
+        self._file = file
+        self._client = client
+        self._known: dict[str, _Known] = {}
+        self._seen = frozenset(file.current)
+        self._asked_at = float("-inf")
+        self._listeners: list[Callable[[], None]] = []
+        self.revision = 0
+        """It changes with each change of the tools."""
+
+    @property
+    def servers(self) -> Servers:
+        """The servers of the file as it is now."""
+        return self._file.current
+
+    @property
+    def problem(self) -> str | None:
+        """Why the current file is not used; None if it is."""
+        return self._file.problem
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each change of the tools."""
+        self._listeners.append(listener)
+
+    async def offered(self, names: Iterable[str] | None = None) -> OfferedServers:
+        """Return the tools of these servers (default: all), by their latest lists; waits for those without a list."""
+        self._asked_at = time.monotonic()
+        servers = self.servers
+        named = set(servers if names is None else names)
+        wanted = [name for name in servers if name in named]
+        reading = [task for name in wanted if (task := self._missing(name, servers)) is not None]
+        if reading:
+            await asyncio.wait(reading, timeout=FIRST_LIST_SECONDS)
+        present = {name: self._known[name] for name in wanted if name in self._known}  # the file may have changed
+        tools: dict[str, Tool] = {}
+        for known in present.values():
+            for tool_name, tool in known.tools.items():
+                tools.setdefault(tool_name, tool)
+        return OfferedServers(MappingProxyType(tools), {name: known.note for name, known in present.items()})
+
+    async def find(self, tool_name: str) -> Tool | None:
+        """Return the tool of this name. Raises `PlatformUnavailable` if its server has not been listed yet."""
+        servers = [name for name in self.servers if tool_name.startswith(f"{name}{SEPARATOR}")]
+        if not servers:
+            return None
+        offered = await self.offered(servers)
+        found = offered.tools.get(tool_name)
+        missing = [name for name, note in offered.notes.items() if note.is_missing]
+        if found is None and missing:
+            known = self._known.get(missing[0])
+            reason = (known.error if known is not None else None) or "it has not answered yet"
+            raise PlatformUnavailable(f"The tools of the MCP server {missing[0]!r} are not known: {reason}")
+        return found
+
+    async def listing(self, name: str, *, max_age_seconds: float) -> mcp.ServerListing:
+        """Return a list that is not older. Raises `ServerNotFound`, and `PlatformUnavailable` without a worker."""
+        server = self._server(name)
+        try:
+            async with asyncio.timeout(_LIST_SECONDS):
+                listing = await self._list(name, server, self.servers.digest(name), max_age_seconds)
+        except (TemporalError, TimeoutError) as error:
+            raise PlatformUnavailable(f"The MCP server {name!r} cannot be listed now: {_words(error)}") from error
+        self._take(name, self.servers.digest(name), server.options, listing)
+        return listing
+
+    async def status(self, name: str) -> mcp.ServerStatus:
+        """Return the state of a server. Raises `ServerNotFound`."""
+        server = self._server(name)
+        handle = self._client.get_workflow_handle(mcp.server_workflow_id(name))
+        with suppress(TemporalError):
+            return await handle.query(
+                mcp.STATUS_QUERY, result_type=mcp.ServerStatus, rpc_timeout=timedelta(seconds=_STATUS_SECONDS)
+            )
+        return mcp.ServerStatus(server=name, kind=server.kind)
+
+    async def statuses(self) -> tuple[mcp.ServerStatus, ...]:
+        """Return the states of all servers, in the order of the file."""
+        return tuple(await asyncio.gather(*(self.status(name) for name in self.servers)))
+
+    def tools_of(self, name: str) -> Sequence[Tool]:
+        """Return the tools of a server by its latest list."""
+        return tuple(self._known[name].tools.values()) if name in self._known else ()
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncGenerator[None]:
+        """Keep the lists of servers in use current, during the block."""
+        watch = asyncio.create_task(self._watch())
+        try:
+            yield
+        finally:
+            reading = [known.reading for known in self._known.values() if known.reading is not None]
+            for task in (watch, *reading):
+                task.cancel()
+            await asyncio.gather(watch, *reading, return_exceptions=True)
+
+    def _server(self, name: str) -> McpServer:
+        servers = self.servers
+        if name not in servers:
+            known = ", ".join(servers) or "none"
+            raise ServerNotFound(f"There is no MCP server {name[:64]!r} in the servers file. Servers: {known}.")
+        return servers[name]
+
+    def _missing(self, name: str, servers: Servers) -> "asyncio.Task[None] | None":
+        """Begin to read the list of a server without one, and return the work; None for one with a current list."""
+        known = self._known.setdefault(name, _Known())
+        if known.is_current(servers.digest(name), servers[name].options):
+            return None
+        if known.reading is None and time.monotonic() < known.retry_at and known.digest == servers.digest(name):
+            return None
+        return self._read(name, servers)
+
+    def _read(self, name: str, servers: Servers) -> "asyncio.Task[None]":
+        known = self._known.setdefault(name, _Known())
+        if known.reading is None:
+            known.reading = asyncio.create_task(self._reading(name, servers[name], servers.digest(name)))
+        return known.reading
+
+    async def _reading(self, name: str, server: McpServer, digest: str) -> None:
+        known = self._known[name]
+        try:
+            async with asyncio.timeout(_LIST_SECONDS):
+                # Workers list only the tools that the options offer, and the digest does not contain these.
+                has_other_options = known.options is not None and known.options != server.options
+                max_age_seconds = 0.0 if has_other_options else _MAX_AGE_SECONDS / 2
+                listing = await self._list(name, server, digest, max_age_seconds)
+        except (TemporalError, TimeoutError) as error:
+            self._failed(name, digest, _words(error))
+        else:
+            self._take(name, digest, server.options, listing)
+        finally:
+            known.reading = None
+
+    async def _list(self, name: str, server: McpServer, digest: str, max_age_seconds: float) -> mcp.ServerListing:
+        request = mcp.ListServerInput(server=name, config_digest=digest, max_age_seconds=max_age_seconds)
+        return await update_with_start(
+            self._client,
+            mcp.LIST_TOOLS_UPDATE,
+            request,
+            mcp.ServerListing,
+            mcp.SERVER_WORKFLOW,
+            mcp.ServerState(server=name, kind=server.kind),
+            id=mcp.server_workflow_id(name),
+            task_queue=TOOLS_TASK_QUEUE,
+        )
+
+    def _take(self, name: str, digest: str, options: ServerOptions, listing: mcp.ServerListing) -> None:
+        """Keep a list. One without tools because of an error does not replace another."""
+        known = self._known.setdefault(name, _Known())
+        if listing.error is not None and not listing.tools:
+            self._failed(name, digest, listing.error)
+            return
+        for note in listing.notes if known.listing is None or known.listing.notes != listing.notes else ():
+            log.warning("MCP server %s: %s", name, note)
+        before = known.listing
+        has_changed = (
+            (known.digest, known.options) != (digest, options)
+            or before is None
+            or (before.tools, before.instructions) != (listing.tools, listing.instructions)
+        )
+        known.failures, known.error = (known.failures + 1, listing.error) if listing.error else (0, None)
+        known.retry_at = _retry_at(known.failures)
+        known.digest, known.options, known.listing, known.read_at = digest, options, listing, time.monotonic()
+        if has_changed:
+            known.tools = MappingProxyType({tool.name: tool for tool in tools_from(name, listing, options, digest)})
+            self._changed()
+
+    def _failed(self, name: str, digest: str, reason: str) -> None:
+        known = self._known.setdefault(name, _Known())
+        known.failures += 1
+        known.retry_at, known.error = _retry_at(known.failures), reason
+        log.warning("The tools of the MCP server %s are not listed: %s", name, reason)
+        if known.digest != digest:
+            known.digest, known.read_at = digest, None
+
+    def _changed(self) -> None:
+        self.revision += 1
+        for listener in self._listeners:
+            listener()
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            try:
+                self._look()
+            except Exception:
+                log.exception("The MCP servers cannot be looked after")
+
+    def _look(self) -> None:
+        """Read the lists that are due and those of new servers, and forget servers that the file no longer has."""
+        servers, now = self.servers, time.monotonic()
+        gone = [name for name in self._known if name not in servers]
+        for name in gone:
+            known = self._known.pop(name)
+            if known.reading is not None:
+                known.reading.cancel()
+        if any(gone):
+            self._changed()
+        new, self._seen = servers.keys() - self._seen, frozenset(servers)
+        if now - self._asked_at > _IN_USE_SECONDS:
+            return
+        for name in servers:
+            known = self._known.get(name)
+            if known is None and name in new:
+                self._read(name, servers)
+            if known is None or now < known.retry_at:
+                continue
+            is_old = known.read_at is None or now - known.read_at > _MAX_AGE_SECONDS or known.failures > 0
+            if is_old or not known.is_current(servers.digest(name), servers[name].options):
+                self._read(name, servers)
+
+
+def tools_from(server: str, listing: mcp.ServerListing, options: ServerOptions, digest: str) -> Iterable[Tool]:
+    """Return the offered tools of a list, under their names."""
+    listed = [tool for tool in listing.tools if options.offers(tool.name)]
+    is_stateless = all(tool.read_only or tool.idempotent for tool in listed)
+    for tool in listed:
+        target = target_of(server, tool, options, digest, is_stateless=is_stateless)
+        yield server_tool(server_tool_name(server, tool.name), tool, target)
+
+
+def target_of(
+    server: str, tool: mcp.McpTool, options: ServerOptions, digest: str, *, is_stateless: bool
+) -> ServerTarget:
+    """Return what calls of a tool need to know: by the operator's options, else by its annotations."""
+    retry = options.retry_of(tool.name)
+    is_safe = tool.read_only or tool.idempotent
+    return ServerTarget(
+        server=server,
+        tool=tool.name,
+        session=options.session or ("shared" if is_stateless else None),
+        repeats_safely=retry == "always" or (is_safe and retry is None),
+        idempotency_argument=retry.argument if isinstance(retry, RetryArgument) else None,
+        verify=options.verify_of(tool.name),
+        timeout_seconds=options.timeout_seconds,
+        read_only=tool.read_only,
+        destructive=tool.destructive and not tool.read_only,
+        needs_approval=options.asks_approval(tool.name),
+        config_digest=digest,
+    )
+
+
+def _retry_at(failures: int) -> float:
+    if failures == 0:
+        return 0.0
+    return time.monotonic() + min(_FIRST_PAUSE_SECONDS * 2 ** (failures - 1), _LAST_PAUSE_SECONDS)
+
+
+def _words(error: Exception) -> str:
+    """Return the reason in words that hold nothing of the file."""
+    match error:
+        case TimeoutError():
+            return "no worker with the servers file has answered in time"
+        case WorkflowUpdateFailedError():
+            return str(error.cause or error)[:300]
+        case _:
+            return f"Temporal cannot be reached ({type(error).__name__})"

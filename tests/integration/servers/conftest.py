@@ -1,0 +1,63 @@
+"""An Outlast with a file of MCP servers: a notebook, with and without rules, and one that does not start."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.stacks.fixtures import http_fixture, service_fixture
+
+NOTEBOOK = ROOT / "tests" / "support" / "processes" / "notebook_server.py"
+SECRET = "secret-of-the-notebook-0123456789"
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """The folder of the notebooks, and the servers file."""
+
+    folder: Path
+    file: Path
+
+    def lines(self, server: str = "notes") -> list[str]:
+        """What calls have written, which no call reads here."""
+        written = self.folder / server / "lines.txt"
+        return written.read_text().splitlines() if written.exists() else []
+
+    def write_file(self, **more: Any) -> None:
+        entries = {
+            "notes": self._entry("notes"),
+            "guarded": self._entry("guarded", outlast={"approve": ["add"], "only": ["add", "read"]}),
+            "broken": {"command": "/nowhere/at-all"},
+        }
+        self.file.write_text(json.dumps({"mcpServers": {**entries, **more}}))
+
+    def _entry(self, server: str, **more: Any) -> dict[str, Any]:
+        folder = self.folder / server
+        folder.mkdir(exist_ok=True)
+        return {
+            "command": sys.executable,
+            "args": ["-S", "-P", str(NOTEBOOK), str(folder)],
+            "env": {"NOTEBOOK_KEY": SECRET},
+            **more,
+        }
+
+
+@pytest.fixture(scope="session")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Notebook:
+    folder = tmp_path_factory.mktemp("notebook")
+    made = Notebook(folder, folder / "servers.json")
+    made.write_file()
+    return made
+
+
+@pytest.fixture(scope="session")
+def settings(notebook: Notebook) -> dict[str, str]:
+    return {"OUTLAST_MCP_SERVERS_FILE": str(notebook.file)}
+
+
+service = service_fixture(settings_from="settings")
+http = http_fixture()
