@@ -238,6 +238,11 @@ def read_servers(path: Path, environ: Mapping[str, str]) -> Servers:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ServersFileError(path, [f"cannot be read: {error.strerror or error}"]) from None
+    return parse_servers(path, content, environ)
+
+
+def parse_servers(path: Path, content: bytes, environ: Mapping[str, str]) -> Servers:
+    """Return the servers in `content`, which is or shall be the file at `path`. Raises `ServersFileError`."""
     if len(content) > MAX_BYTES:
         raise ServersFileError(path, [f"is larger than {MAX_BYTES} bytes"])
     try:
@@ -360,6 +365,12 @@ _SECRET_NAME = re.compile(r"(?i)auth|token|key|secret|passw|credential|cookie")
 _PROJECT_FOLDERS = frozenset({".vscode", ".cursor", ".claude", ".gemini"})
 
 
+def project_folder(path: Path) -> Path:
+    """Return the folder that relative folders in the file at `path` are relative to."""
+    folder = path.absolute().parent
+    return folder.parent if folder.name in _PROJECT_FOLDERS else folder
+
+
 class _Reader:
     """Reads one file, and collects everything that is wrong with it."""
 
@@ -368,8 +379,7 @@ class _Reader:
         self._text = text
         self._problems: list[str] = []
         self._notes: list[str] = []
-        folder = path.absolute().parent
-        self._folder = folder.parent if folder.name in _PROJECT_FOLDERS else folder
+        self._folder = project_folder(path)
         self._texts = _Texts(environ, self._folder)
 
     def servers(self, root: _Value) -> Servers:
@@ -399,7 +409,7 @@ class _Reader:
                 if name in found:
                     self._problem(entry, f"is also in line {self._line(found[name])}; give one of them another name")
                 elif SERVER_NAME.fullmatch(name) is None:
-                    self._problem(entry, f"is not a valid name of a server: {_NAME_RULE}. Try {_valid_name(name)!r}")
+                    self._problem(entry, f"is not a valid name of a server: {_NAME_RULE}. Try {valid_name(name)!r}")
                 found[name] = entry
         return list(found.items())
 
@@ -569,7 +579,7 @@ class _Reader:
 _NAME_RULE = f"1 to {MAX_NAME_CHARS} letters, digits, - and _, without __ and without _ at its end"
 
 
-def _valid_name(name: str) -> str:
+def valid_name(name: str) -> str:
     """Return a valid name that resembles `name`."""
     words = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_-]+", "-", name))[:MAX_NAME_CHARS]
     return words.strip("-_") or "server"

@@ -205,6 +205,8 @@ class Server:
     data_dir: Path | None = None
     tools_from: Sequence[str] = ()
     """Modules with the user's tools: names, or absolute paths."""
+    mcp_servers: Path | None = None
+    """File with MCP servers behind Outlast."""
 
 
 def entry(client: McpClient, server: Server, command: Sequence[str]) -> dict[str, JsonValue]:
@@ -272,6 +274,7 @@ def _program(client: McpClient, server: Server, command: Sequence[str]) -> dict[
     flags = [part for name, value in server.query.items() for part in (f"--{name}", value)]
     folder = ["--data-dir", str(server.data_dir.absolute())] if server.data_dir is not None else []
     own = ["--tools-from", ",".join(server.tools_from)] if server.tools_from else []
+    own += ["--mcp-servers", str(server.mcp_servers.absolute())] if server.mcp_servers is not None else []
     variables = dict(server.variables)
     if server.token is not None:
         variables[_CALLER] = server.token
@@ -291,10 +294,10 @@ def _address(client: McpClient, server: Server, url: str) -> dict[str, JsonValue
             hint=f"Leave --url out: `outlast mcp install {client.id}`. Or add the address in the settings of "
             f"{client.title}, as a connector.",
         )
-    if server.variables or server.data_dir is not None or server.tools_from:
+    if server.variables or server.data_dir is not None or server.tools_from or server.mcp_servers is not None:
         raise BadInput(
-            "--env, --data-dir and --tools-from are only for a program that the client starts: leave them out with "
-            "--url."
+            "--env, --data-dir, --tools-from, --mcp-servers and --wrap are only for a program that the client starts: "
+            "leave them out with --url."
         )
     found: dict[str, JsonValue] = {**client.http_fields, client.url: address(url, server.query)}
     headers = dict(server.headers)

@@ -1,19 +1,21 @@
 """`outlast mcp install` and `outlast mcp uninstall`: Outlast in the configuration of an MCP client."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Unpack
 
 import typer
+from pydantic import JsonValue
 from rich.markup import escape
 
 from outlast.cli.commands.stack import stack_errors
-from outlast.cli.install import clients
+from outlast.cli.install import clients, wrapping
 from outlast.cli.install.config_files import Change, installed, planned
-from outlast.cli.options import BadInput
+from outlast.cli.options import DEFAULT_DATA_DIR, BadInput, CliError, ExitCode
 from outlast.cli.runner import local_command
 from outlast.cli.show.output import Column, Output
 from outlast.cli.stack_options import PANEL_OF_CONNECTION, ConnectionFlags, connection_query
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from outlast.workflows.tools.framework.selection import SelectionRules
 
 _of_connection = partial(typer.Option, rich_help_panel=PANEL_OF_CONNECTION)
+_of_wrapping = partial(typer.Option, rich_help_panel="Servers that the client has")
 _of_file = partial(typer.Option, rich_help_panel="Where it is written")
 
 ClientArgument = Annotated[
@@ -69,6 +72,23 @@ async def install(
         str | None,
         _of_connection(metavar="MODULE[,MODULE]", help="Modules with your tools, as of `outlast up --tools-from`."),
     ] = None,
+    mcp_servers: Annotated[
+        Path | None,
+        _of_connection(
+            dir_okay=False,
+            metavar="FILE",
+            help="File with MCP servers whose tools are offered; with --wrap, the file that servers move to.",
+            show_default="none; with --wrap, mcp-servers.json in the data directory",
+        ),
+    ] = None,
+    wrap: Annotated[
+        bool, _of_wrapping("--wrap", help="Move the client's other servers behind Outlast, which offers their tools.")
+    ] = False,
+    leave: Annotated[
+        list[str] | None,
+        _of_wrapping(metavar="NAME", help="With --wrap: a server that stays in the client. Repeatable."),
+    ] = None,
+    undo: Annotated[bool, _of_wrapping("--undo", help="Move the servers back to the client.")] = False,
     name: NameOption = "outlast",
     project: ProjectOption = None,
     file: FileOption = None,
@@ -95,8 +115,21 @@ async def install(
         variables=clients.variables_of(env or (), os.environ),
         data_dir=data_dir,
         tools_from=await _own_tools(tools_from),
+        mcp_servers=mcp_servers or (_servers_file(data_dir) if wrap else None),
     )
     path = _path(clients.CLIENTS[client], name, project, file)
+    if undo:
+        own = mcp_servers or wrapping.wrapped_into(clients.CLIENTS[client], path, name) or _servers_file(data_dir)
+        _unwrap(output, wrapping.unwrapping(clients.CLIENTS[client], path, own.absolute()), dry_run=dry_run)
+        return
+    if server.mcp_servers is not None and (server.mcp_servers.exists() or not wrap):
+        _check_servers_file(server.mcp_servers)
+    if leave and not wrap:
+        raise BadInput("--leave is only for --wrap.")
+    if project is not None and (wrap or mcp_servers is not None):
+        raise BadInput(
+            "Everybody who works on a project uses its file: --wrap and --mcp-servers are for your own file."
+        )
     if project is not None and (server.token is not None or server.headers or server.variables):
         raise BadInput(
             "Everybody who works on a project can read its file: no token, header or variable is written to it.",
@@ -108,7 +141,10 @@ async def install(
             "[yellow]![/] This Outlast is in a temporary environment of uv, which uv may remove. Install it: "
             "[bold]uv tool install 'outlast\\[embedded]'[/]"
         )
-    change = planned(clients.CLIENTS[client], path, name, clients.entry(clients.CLIENTS[client], server, command))
+    if wrap:
+        _wrap(output, clients.CLIENTS[client], path, name, server, command, leave or (), dry_run=dry_run)
+        return
+    change = planned(clients.CLIENTS[client], path, {name: clients.entry(clients.CLIENTS[client], server, command)})
     _apply(output, clients.CLIENTS[client], name, change, dry_run=dry_run)
 
 
@@ -125,8 +161,82 @@ async def uninstall(
 
     The rest of the file does not change, and a copy of the old file is kept.
     """
-    change = planned(clients.CLIENTS[client], _path(clients.CLIENTS[client], name, project, file), name, None)
+    path = _path(clients.CLIENTS[client], name, project, file)
+    own = wrapping.wrapped_into(clients.CLIENTS[client], path, name)
+    if own is not None:
+        raise CliError(
+            f"The servers of {path} were moved to {own}.",
+            exit_code=ExitCode.FAILED,
+            hint=f"Move them back, and remove Outlast: `outlast mcp install {client} --undo`.",
+        )
+    change = planned(clients.CLIENTS[client], path, {name: None})
     _apply(output, clients.CLIENTS[client], name, change, dry_run=dry_run)
+
+
+def _check_servers_file(file: Path) -> None:
+    """Raises `BadInput` with a line for each problem."""
+    from outlast.activities.mcp_servers.config import ServersFileError, read_servers  # noqa: PLC0415 (server)
+
+    try:
+        read_servers(file, os.environ)
+    except ServersFileError as error:
+        raise BadInput("\n".join(f"{file}: {problem}" for problem in error.problems)) from None
+
+
+def _servers_file(data_dir: Path | None) -> Path:
+    return (data_dir or DEFAULT_DATA_DIR).absolute() / "mcp-servers.json"
+
+
+def _wrap(
+    output: Output,
+    client: clients.McpClient,
+    path: Path,
+    name: str,
+    server: clients.Server,
+    command: Sequence[str],
+    leave: Sequence[str],
+    *,
+    dry_run: bool,
+) -> None:
+    """Move the servers of a client behind Outlast. Raises `CliError`."""
+    from outlast.deploy.local.state import find_running  # noqa: PLC0415
+
+    assert server.mcp_servers is not None
+    plan = wrapping.wrapping(client, path, server.mcp_servers, name=name, leave=leave)
+    asked = {**plan.variables, **server.variables}
+    entry = clients.entry(client, replace(server, variables=asked), command)
+    changes = plan.changes(name, entry)
+    _apply(
+        output,
+        client,
+        name,
+        changes[1],
+        dry_run=dry_run,
+        make=lambda: plan.make(name, changes),
+        more={"servers_file": str(plan.file), "moved": dict(plan.moved), "left": dict(plan.left)},
+    )
+    verb = "would move" if dry_run else "moved"
+    if plan.moved:
+        output.note(f"{escape(', '.join(plan.moved))} {verb} to {escape(str(plan.file))}.")
+    else:
+        output.note("No server moves.")
+    for left, reason in plan.left.items():
+        output.note(f"{escape(left)} stays in {escape(client.title)}: {escape(reason)}.")
+    for note in plan.notes:
+        output.note(f"[yellow]![/] {escape(note)}")
+    running = find_running(server.data_dir or DEFAULT_DATA_DIR)
+    if running is not None and running.mcp_servers_file != plan.file:
+        output.note("[yellow]![/] The stack that is running does not have these servers: stop it with `outlast down`.")
+    if not dry_run and plan.moved:
+        output.note(f"To move them back: `outlast mcp install {client.id} --undo`")
+
+
+def _unwrap(output: Output, plan: wrapping.Unwrapping, *, dry_run: bool) -> None:
+    """Move the servers back."""
+    more: dict[str, JsonValue] = {"servers_file": str(plan.file), "moved_back": list(plan.names)}
+    _apply(output, plan.client, plan.name, plan.change, dry_run=dry_run, make=plan.make, more=more)
+    for name in plan.kept:
+        output.note(f"{escape(name)} is in {escape(plan.client.title)} again, and stays as it is.")
 
 
 async def _own_tools(tools_from: str | None) -> tuple[str, ...]:
@@ -201,10 +311,20 @@ def _path(client: clients.McpClient, name: str, project: Path | None, file: Path
     return project.absolute() / client.project_file
 
 
-def _apply(output: Output, client: clients.McpClient, name: str, change: Change, *, dry_run: bool) -> None:
+def _apply(
+    output: Output,
+    client: clients.McpClient,
+    name: str,
+    change: Change,
+    *,
+    dry_run: bool,
+    make: Callable[[], Path | None] | None = None,
+    more: Mapping[str, JsonValue] | None = None,
+) -> None:
+    """Make and show a change. `make` does it together with others; `more` is shown with `--json`."""
     path = escape(str(change.file.path))
     created = change.file.content is None
-    backup = None if dry_run else change.make()
+    backup = None if dry_run else (make or change.make)()
     if output.as_json:
         output.document(
             {
@@ -214,6 +334,7 @@ def _apply(output: Output, client: clients.McpClient, name: str, change: Change,
                 "changed": change.is_needed and not dry_run,
                 "difference": list(change.lines),
                 "backup": str(backup) if backup else None,
+                **(more or {}),
             }
         )
         return

@@ -209,8 +209,12 @@ class Change:
         return self.file.replace(self.text) if self.is_needed else None
 
 
-def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue] | None) -> Change:
-    """Return the change that sets the server `name` to `entry`; None removes the server.
+Entries = Mapping[str, dict[str, JsonValue] | None]
+"""Servers by their names; None for one to remove."""
+
+
+def planned(client: McpClient, path: Path, entries: Entries) -> Change:
+    """Return the change that sets or removes these servers.
 
     No other character of the file changes. Raises `CliError` if that is not possible.
     """
@@ -218,18 +222,30 @@ def planned(client: McpClient, path: Path, name: str, entry: dict[str, JsonValue
     try:
         before = _parsed_text(client, file.text)
     except (json_text.NotJson, NotToml) as error:
-        raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", name, entry) from None
-    was = _entry_of(client, before, name)
-    if was == entry:
-        return Change(file, file.text, ())
+        raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", entries) from None
+    changed = {name: entry for name, entry in entries.items() if _entry_of(client, before, name) != entry}
+    text, expected = file.text, before
     try:
-        text = _edited(client, file.text, name, entry)
-        as_meant = _parsed_text(client, text) == _expected(client, before, name, entry)
+        for name, entry in changed.items():
+            text = _edited(client, text, name, entry)
+            expected = _expected(client, expected, name, entry)
+        as_meant = _parsed_text(client, text) == expected
     except (json_text.NotJson, json_text.CannotEdit, NotToml) as error:
-        raise _by_hand(client, path, str(error), name, entry) from None
+        raise _by_hand(client, path, str(error), entries) from None
     if not as_meant:
-        raise _by_hand(client, path, f"{client.servers!r} is written in a way that cannot be edited", name, entry)
-    return Change(file, text, tuple(difference(client, name, was, entry)))
+        raise _by_hand(client, path, f"{client.servers!r} is written in a way that cannot be edited", entries)
+    lines = (difference(client, name, _entry_of(client, before, name), entry) for name, entry in changed.items())
+    return Change(file, text, tuple(line for difference_of_one in lines for line in difference_of_one))
+
+
+def servers_in(client: McpClient, path: Path) -> dict[str, JsonValue]:
+    """Return the servers in the client's file, as they are written; empty without a file. Raises `CliError`."""
+    try:
+        document = _parsed_text(client, read_config(path).text)
+    except (json_text.NotJson, NotToml) as error:
+        raise _unchanged(path, f"it is not {client.syntax.upper()} ({error})") from None
+    servers = document.get(client.servers) if isinstance(document, dict) else None
+    return servers if isinstance(servers, dict) else {}
 
 
 def installed(client: McpClient, path: Path, name: str) -> bool:
@@ -272,13 +288,15 @@ def _entry_of(client: McpClient, document: JsonValue, name: str) -> JsonValue:
     return servers.get(name) if isinstance(servers, dict) else None
 
 
-def _by_hand(client: McpClient, path: Path, reason: str, name: str, entry: dict[str, JsonValue] | None) -> CliError:
+def _by_hand(client: McpClient, path: Path, reason: str, entries: Entries) -> CliError:
     """Return an error with instructions for a change by hand, without the token."""
     message = f"{path} was not changed: {reason}."
-    if entry is None:
-        hint = f"Remove {name!r} from {client.servers!r} by hand, or correct the file and run the command again."
+    added = {name: entry for name, entry in entries.items() if entry is not None}
+    if not added:
+        names = ", ".join(map(repr, entries))
+        hint = f"Remove {names} from {client.servers!r} by hand, or correct the file and run the command again."
         return CliError(message, exit_code=ExitCode.FAILED, hint=hint)
-    shown = tuple(line[2:] for line in difference(client, name, None, entry))
+    shown = tuple(line[2:] for name, entry in added.items() for line in difference(client, name, None, entry))
     hint = f"Correct it and run the command again, or add these lines to {client.servers!r} by hand ({client.source})."
     return CliError(message, exit_code=ExitCode.FAILED, hint=hint, lines=shown)
 
