@@ -4,14 +4,14 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar, cast, get_type_hints, overload
 
-from pydantic import ConfigDict, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, SecretBytes, SecretStr, TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic_core import PydanticSerializationError
 
@@ -189,13 +189,15 @@ class ToolContext(_Call):
     def call(self, tool: CalledFunction[R], /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, R]: ...
     @overload
     def call(self, tool: str, /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, ToolResult]: ...
-    def call(self, tool: Any, /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, Any]:
+    def call(
+        self, tool: Any, /, arguments: Arguments = None, *unnamed: Any, **given: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Call another tool as a task, and wait durably for its answer. It ends the current attempt.
 
         `tool` is a function under `@tool`, which returns its return type, or the name of a tool, which returns a
         `ToolResult`. The arguments are keywords, or `arguments`. Raises `CallFailed`.
         """
-        return _call(self, self.journal.begin(), tool, arguments, given)
+        return _call(self, self.journal.begin(), tool, arguments, unnamed, given)
 
 
 class SyncToolContext(_Call):
@@ -235,9 +237,9 @@ class SyncToolContext(_Call):
     def call(self, tool: CalledFunction[R], /, arguments: Arguments = None, **given: Any) -> R: ...
     @overload
     def call(self, tool: str, /, arguments: Arguments = None, **given: Any) -> ToolResult: ...
-    def call(self, tool: Any, /, arguments: Arguments = None, **given: Any) -> Any:
+    def call(self, tool: Any, /, arguments: Arguments = None, *unnamed: Any, **given: Any) -> Any:
         """As `ToolContext.call`."""
-        return self._wait_for(_call(self, self._begin(), tool, arguments, given))
+        return self._wait_for(_call(self, self._begin(), tool, arguments, unnamed, given))
 
     def _begin(self) -> Operation:
         return self.journal.begin(in_thread=True)
@@ -326,11 +328,20 @@ async def _approve(
     return Approved(outcome.by, outcome.note)
 
 
-async def _call(context: _Call, operation: Operation, tool: Any, arguments: Arguments, given: dict[str, Any]) -> Any:
+async def _call(
+    context: _Call,
+    operation: Operation,
+    tool: Any,
+    arguments: Arguments,
+    unnamed: tuple[Any, ...],
+    given: dict[str, Any],
+) -> Any:
     function = None if isinstance(tool, str) else cast("CalledFunction[Any]", tool)
     name: object = tool if function is None else getattr(getattr(function, "definition", None), "name", None)
     if not isinstance(name, str):
         raise TypeError(f"ctx.call takes the name of a tool, or a function under @tool, not {tool!r}.")
+    if unnamed or not isinstance(arguments, Mapping | BaseModel | None):
+        raise TypeError(_without_names(function, name, 1 + len(unnamed), given))
     if arguments is not None and given:
         raise TypeError(f"ctx.call({name!r}): write all arguments as keywords, or all in `arguments`.")
     try:
@@ -365,6 +376,18 @@ async def _call(context: _Call, operation: Operation, tool: Any, arguments: Argu
             hint="Report it to the tool's author: the tool was changed, or its type cannot be read from JSON.",
         )
         raise context.journal.final(CallFailed(envelope, outcome.task_id)) from None
+
+
+def _without_names(function: Any, tool: str, count: int, given: Iterable[str]) -> str:
+    """The error for a call with `count` positional arguments and the keywords `given`."""
+    if function is None:
+        called, names = repr(tool), ["name"]
+    else:
+        called = getattr(function, "__name__", tool)
+        properties = cast(dict[str, Any], function.definition.input_schema.get("properties") or {})
+        names = [*[name for name in properties if name not in given][:count], *given]
+    example = ", ".join((called, *(f"{name}=..." for name in names)))
+    return f"ctx.call({called}): arguments are given by name. Write ctx.call({example})."
 
 
 async def _wait(context: _Call, operation: Operation, kind: WaitKind, digest: str, **wait: Any) -> StepEntry:

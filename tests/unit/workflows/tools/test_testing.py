@@ -1,7 +1,7 @@
 """`outlast.testing`: calls of tools in process, with scripted answers and crashes, and the examples of the docs."""
 
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
@@ -171,6 +171,37 @@ async def test_arguments_that_are_not_json_are_named(caplog: pytest.LogCaptureFi
 
     assert (await call(wrong)).is_error
     assert "ctx.call('find-coupon'): The arguments cannot be written as JSON: the value at /of" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "given", "named", "example"),
+    [
+        (None, (7, 8), {}, "ctx.call(add, a=..., b=...)"),
+        (None, (7,), {"a": 1}, "ctx.call(add, b=..., a=...)"),
+        (None, (7, 8, 9), {}, "ctx.call(add, a=..., b=...)"),
+        ("find-coupon", ("r-1",), {}, "ctx.call('find-coupon', name=...)"),
+    ],
+)
+async def test_arguments_without_names_are_refused_with_an_example(
+    caplog: pytest.LogCaptureFixture, tool_name: str | None, given: tuple[Any, ...], named: dict[str, Any], example: str
+) -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    @tool
+    def blocking(ctx: SyncToolContext) -> Any:
+        called: Any = tool_name or add
+        return ctx.call(called, *given, **named)
+
+    @tool
+    async def concurrent(ctx: ToolContext) -> Any:
+        called: Any = tool_name or add
+        return await ctx.call(called, *given, **named)
+
+    assert (await call(blocking)).is_error
+    assert (await call(concurrent)).is_error
+    assert caplog.text.count(f"arguments are given by name. Write {example}.") >= 2
 
 
 async def test_an_answer_of_another_type_is_a_failed_call() -> None:
