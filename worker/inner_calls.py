@@ -5,15 +5,17 @@ from pydantic import JsonValue
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.suggestions import suggested
 from outlast.workflows.contracts.sessions import TurnTool
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.common.invalid import unknown_tool_envelope
 from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
-from outlast.workflows.tools.registry import admitted_tool, executor_kind, own_tools
+from outlast.workflows.tools.registry import admitted_tool, executor_kind, own_tools, tools_of
 from outlast.workflows.turns.steps import nameless_actor, nameless_plan, planned_actors, ruling_of
 
 
@@ -26,7 +28,8 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
     arguments = read.arguments
     refusal = _refused_arguments(tool, arguments)
     if refusal is not None:
-        return InnerAdmission(refusal=refusal)
+        hint = f"Change what you give to {request.called_from}, which made the call, or report it to its author."
+        return InnerAdmission(refusal=refusal.model_copy(update={"hint": hint}) if refusal.violations else refusal)
     actor = arguments.get("actor") if tool.calls_actor else None
     actor = actor if isinstance(actor, str) else None
     place = TurnTool(
@@ -55,14 +58,13 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
     )
 
 
-def unknown_inner_tool(name: str) -> ErrorEnvelope:
-    """The error for a tool that this worker does not have."""
-    return _permanent(
-        ErrorCategory.NOT_FOUND,
-        name,
-        f"There is no tool {name!r} that a function can call.",
-        "Load its module on worker and API. An Actor is called with `call-actor` and its argument `actor`.",
-    )
+def unknown_inner_tool(request: InnerCallInput) -> ErrorEnvelope:
+    """The error for a tool that this worker does not have. It suggests tools that the function may call."""
+    names = [tool.name for tool in tools_of(INNER_MODE) if _refused_tool(request, tool) is None]
+    others = f" It can call: {suggested(names, request.tool)}." if names else ""
+    advice = "Load its module on worker and API. An Actor is called with `call-actor` and its argument `actor`."
+    unknown = unknown_tool_envelope(request.tool, names, otherwise=f"{advice}{others}")
+    return unknown.model_copy(update={"message": f"There is no tool {unknown.tool!r} that a function can call."})
 
 
 def _refused_tool(request: InnerCallInput, tool: Tool) -> ErrorEnvelope | None:  # noqa: PLR0911 (one per rule)

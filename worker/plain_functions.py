@@ -41,7 +41,7 @@ from outlast.workflows.tools.framework.plain_functions import (
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.framework.tool_context import ToolContext
+from outlast.workflows.tools.framework.tool_context import CallFailed, ToolContext
 from outlast.workflows.tools.registry import MODES, UnknownTool, tools_of, version_of_tool
 
 _logger = logging.getLogger("outlast.worker")
@@ -98,7 +98,7 @@ class PlainFunctions:
         try:
             definition = self._tool_of(INNER_MODE, request.tool, None)
         except UnknownTool:
-            return InnerAdmission(refusal=unknown_inner_tool(request.tool))
+            return InnerAdmission(refusal=unknown_inner_tool(request))
         return await in_thread(request.tool, partial(decided, request, definition))
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
@@ -171,7 +171,10 @@ def _failure(
     if isinstance(error, UnusableAnswer):  # of a `ToolResult` that the function has made
         return ToolFailure(error.envelope(request.tool))
     if isinstance(error, ToolFailure):
-        return ToolFailure(_permanent(error.envelope)) if journal.is_final(error) else error
+        changes = {"retryable": False} if journal.is_final(error) else {}
+        if isinstance(error, CallFailed):  # Violations and tools are those of the other tool; the message names them.
+            changes = {**changes, "violations": None, "allowed_tools": None}
+        return ToolFailure(error.envelope.model_copy(update=changes)) if changes else error
     if _is_cancellation(error):
         return error
     if isinstance(error, function.no_retry_on) or journal.is_final(error):
@@ -185,10 +188,6 @@ def _logged_failure(request: PlainFunctionInput, function: PlainFunction, error:
     if _is_of_its_surroundings(error):
         return _logged_temporary(request, error, retryable=_category_of(error) in RETRYABLE)
     return _logged_defect(request, error)
-
-
-def _permanent(envelope: ErrorEnvelope) -> ErrorEnvelope:
-    return envelope.model_copy(update={"retryable": False})
 
 
 def _is_cancellation(error: BaseException) -> bool:

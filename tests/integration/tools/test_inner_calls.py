@@ -81,8 +81,8 @@ async def test_a_failed_call_is_the_answer_of_the_function(api: httpx.AsyncClien
         ("purchase", {"folder": "."}, "permission", "permissions deny it"),
         ("call-actor", {"actor": "outlast/big-table", "input": {}}, "permission", "permissions deny it"),
         ("call-actor", {"actor": "BIGTABLEID1234567", "input": {}}, "validation", "not the full name"),
-        ("pay", {"folder": ".", "amount": "much"}, "validation", ""),
-        ("pay", {"folder": ".", "amount": 1, "more": 2}, "validation", ""),
+        ("pay", {"folder": ".", "amount": "much"}, "validation", "schema: /amount: "),
+        ("pay", {"folder": ".", "amount": 1, "more": 2}, "validation", "schema: /more: "),
         ("no-such-tool", {}, "not_found", "no tool 'no-such-tool'"),
         ("outlast--big-table", {}, "not_found", "no tool"),
         ("bash", {"command": "ls"}, "not_found", "no tool"),
@@ -95,6 +95,21 @@ async def test_a_call_passes_the_rules_of_its_caller(
     answer = await completed(api, call("call_named", name=name, arguments=arguments))
     assert answer["result"]["structured"]["category"] == category
     assert words in answer["result"]["structured"]["message"]
+
+
+async def test_wrong_arguments_of_a_call_are_named_in_error_and_status(api: httpx.AsyncClient) -> None:
+    task_id = await started(api, call("forward", name="pay", arguments={"folder": ".", "amount": "much"}))
+    error = (await result_of(api, task_id))["result"]["error"]
+    status = (await api.get(f"/v1/tasks/{task_id}")).json()["status_message"]
+    assert status == error["message"]
+    assert error["message"].startswith("The arguments of pay do not fit its schema: /amount: ")
+    assert "forward" in error["hint"]
+    assert "violations" not in error  # of another tool's arguments
+
+
+async def test_a_misspelt_tool_is_answered_with_similar_names(api: httpx.AsyncClient) -> None:
+    error = (await completed(api, call("forward", name="paid_ordr", arguments={})))["result"]["error"]
+    assert error["hint"].startswith("Did you mean paid_order")
 
 
 async def test_a_call_within_a_call_passes_them_too(api: httpx.AsyncClient) -> None:

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from docs.examples.hello_tools import hello_world
-from outlast.activities.contracts import ErrorCategory
-from outlast.worker.inner_calls import decided
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.worker.inner_calls import decided, unknown_inner_tool
 from outlast.workflows.contracts.tool_calls import CarriedRule, InnerCalls
 from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.tool import Tool
@@ -88,3 +88,36 @@ def test_a_function_needs_neither_a_budget_nor_an_account() -> None:
 
 def test_an_own_tool_is_not_switched_off_with_those_of_outlast() -> None:
     assert decision(OWN, {"name": "Ann"}, InnerCalls(builtin_tools=("hello_world",))).refusal is None
+
+
+def unknown(name: str, **given: Any) -> ErrorEnvelope:
+    request = InnerCallInput(
+        tool=name, arguments={}, caller_id="key:ann", called_from="shop", **{"inner": InnerCalls(), **given}
+    )
+    return unknown_inner_tool(request)
+
+
+def test_an_unknown_tool_is_answered_with_similar_names() -> None:
+    assert unknown("get-datset").hint == "Did you mean get-dataset or get-dataset-list or get-dataset-items?"
+    allowed = unknown("get-datset").allowed_tools or ()
+    assert "get-dataset" in allowed
+    assert "add-actor" not in allowed  # of a connection
+
+
+def test_an_unknown_tool_without_similar_ones_is_answered_with_at_most_ten() -> None:
+    hint = unknown("xyzzy").hint or ""
+    names = hint.partition("It can call: ")[2].split(", ")
+    assert len(names) == 11
+    assert names[-1].startswith("and ")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"offered_tools": ("get-dataset-list",)},
+        {"tool_mask": {"get-dataset-list": True}},
+        {"inner": InnerCalls(builtin_tools=("get-dataset-list",))},
+    ],
+)
+def test_tools_that_the_function_may_not_call_are_not_suggested(given: dict[str, Any]) -> None:
+    assert unknown("get-datset", **given).hint == "Did you mean get-dataset-list?"

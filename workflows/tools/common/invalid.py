@@ -44,11 +44,13 @@ def invalid_result(name: str, arguments: JsonValue, allowed: Sequence[str]) -> T
     return _answer(InvalidArguments.model_validate(invalid_arguments_of(name, arguments, allowed)))
 
 
-def unknown_tool_envelope(name: str, allowed: Sequence[str]) -> ErrorEnvelope:
-    """Return the error for an unknown tool, with the available tools and similar names."""
+def unknown_tool_envelope(
+    name: str, allowed: Sequence[str], otherwise: str = "Choose one of the available tools."
+) -> ErrorEnvelope:
+    """Return the error for an unknown tool, with the available tools. The hint is similar names, or `otherwise`."""
     name = _bounded_name(name)
     near = difflib.get_close_matches(name, allowed, n=3)
-    hint = f"Did you mean {' or '.join(near)}?" if near else "Choose one of the available tools."
+    hint = f"Did you mean {' or '.join(near)}?" if near else otherwise
     return ErrorEnvelope.permanent(
         ErrorCategory.NOT_FOUND, name, f"There is no tool {name!r}.", hint=hint, allowed_tools=tuple(allowed)
     )

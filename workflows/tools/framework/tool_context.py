@@ -29,6 +29,8 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 Arguments = Mapping[str, Any] | None
 MAX_PROGRESS_CHARS = 500
+MAX_NAMED_VIOLATIONS = 3
+MAX_MESSAGE_CHARS = 2_000
 STUBS: ContextVar[Mapping[str, Callable[[], Any]]] = ContextVar("STUBS", default=MappingProxyType({}))
 """What tests run instead of steps, by the names of their functions."""
 CALLED: ContextVar[dict[str, Any] | None] = ContextVar("CALLED", default=None)
@@ -362,7 +364,7 @@ async def _call(
     result = outcome.result
     if result.is_error:
         envelope = result.error or ErrorEnvelope.permanent(ErrorCategory.UNKNOWN, name, result.text)
-        raise context.journal.final(CallFailed(envelope, outcome.task_id))
+        raise context.journal.final(CallFailed(_with_named_violations(envelope), outcome.task_id))
     if function is None:
         return result
     try:
@@ -376,6 +378,17 @@ async def _call(
             hint="Report it to the tool's author: the tool was changed, or its type cannot be read from JSON.",
         )
         raise context.journal.final(CallFailed(envelope, outcome.task_id)) from None
+
+
+def _with_named_violations(envelope: ErrorEnvelope) -> ErrorEnvelope:
+    """The error of a call with its violations in the message: lists of tasks show only its first line."""
+    violations = envelope.violations or ()
+    if not violations:
+        return envelope
+    named = [f"{one.path or '(arguments)'}: {one.message.rstrip('.')}" for one in violations[:MAX_NAMED_VIOLATIONS]]
+    others = f"; and {len(violations) - len(named)} more" if len(violations) > len(named) else ""
+    message = f"{envelope.message.rstrip('.')}: {'; '.join(named)}{others}."
+    return envelope.model_copy(update={"message": message[:MAX_MESSAGE_CHARS]})
 
 
 def _without_names(function: Any, tool: str, count: int, given: Iterable[str]) -> str:
