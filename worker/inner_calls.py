@@ -1,22 +1,98 @@
-"""The decision on a call that a tool's function makes: the rules and limits that a call from outside has to pass."""
+"""The decision on a call that a tool's function makes: the rules and limits that a call from outside has to pass.
 
+Arguments that may hold secrets are encrypted as a whole when the function makes the call (`Wait.sealed`). The decision
+is on the arguments themselves, and its result has their secret parts encrypted, as in a call from outside.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import cast
+
+from cachetools import TTLCache
 from pydantic import JsonValue
 
-from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.actors.activities import fetch_actor_definition
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.activities.failures.classify import classify
 from outlast.activities.json_schema.coercion import coerced, with_kinds_sent
 from outlast.activities.json_schema.violations import quick_violations
+from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.secrets import SecretSealer, seal_value
 from outlast.suggestions import suggested
 from outlast.workflows.contracts.sessions import TurnTool
+from outlast.workflows.contracts.steps import Wait
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.invalid import unknown_tool_envelope
+from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.payments import misplaced_payment
 from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.ids import MAX_ID_CHARS
+from outlast.workflows.tools.framework.sealed_parts import arguments_with_secrets, with_sealed_parts
 from outlast.workflows.tools.framework.tool import Tool, invalid_arguments
 from outlast.workflows.tools.registry import admitted_tool, executor_kind, own_tools, tools_of
 from outlast.workflows.turns.steps import nameless_actor, nameless_plan, planned_actors, ruling_of
+
+_logger = logging.getLogger("outlast.worker")
+_LOOKUP_SECONDS = 10
+_MAX_SCHEMAS = 1_000
+_SCHEMA_SECONDS = 300
+
+
+class InnerSecrets:
+    """Encrypts secrets in arguments of calls that functions make."""
+
+    def __init__(self, platform: ApifyPlatform, sealer: SecretSealer) -> None:
+        self._platform = platform
+        self._sealer = sealer
+        self._schemas = TTLCache[tuple[str, str], JsonObject | None](_MAX_SCHEMAS, _SCHEMA_SECONDS)
+
+    def hidden(self, wait: Wait, tool: Tool | None, caller_id: str) -> Wait:
+        """Return a call as the history may hold it. Without `tool`, which another worker may have, nothing of it
+        can be read.
+        """
+        names = wait.details.keys() if tool is None else wait.details.keys() & arguments_with_secrets(tool)
+        if wait.kind != "call" or not names:
+            return wait
+        sealed = {name: seal_value(wait.details[name], self._sealer, purpose=caller_id) for name in names}
+        return wait.model_copy(update={"details": {**wait.details, **sealed}, "sealed": tuple(sorted(names))})
+
+    def opened(self, request: InnerCallInput) -> InnerCallInput:
+        """Return the request with the arguments themselves. Raises `SealError`."""
+        if not request.sealed:
+            return request
+        hidden = {name: request.arguments[name] for name in request.sealed}
+        opened = self._platform.open_input(hidden, Caller(id=request.caller_id))
+        return request.model_copy(update={"arguments": {**request.arguments, **cast(JsonObject, opened)}})
+
+    async def sealed(self, request: InnerCallInput, tool: Tool, admission: InnerAdmission) -> InnerAdmission:
+        """Return the decision with the secret parts of its arguments encrypted."""
+        if not arguments_with_secrets(tool) & admission.arguments.keys():
+            return admission
+        seal = partial(seal_value, sealer=self._sealer, purpose=request.caller_id)
+        schema = await self._input_schema(request, admission.arguments.get("actor")) if tool.calls_actor else None
+        arguments = with_sealed_parts(seal, tool, admission.arguments, schema)
+        return admission.model_copy(update={"arguments": arguments})
+
+    async def _input_schema(self, request: InnerCallInput, actor: JsonValue) -> JsonObject | None:
+        """The input schema of the Actor; None if it is not known, or of an MCP server's tool."""
+        if request.caller is None or not isinstance(actor, str):
+            return None
+        name, mcp_tool = split_actor_tool(actor)
+        if mcp_tool is not None:
+            return None
+        key = (request.caller_id, name)
+        if key not in self._schemas:
+            try:
+                looked_up = fetch_actor_definition(self._platform.client(request.caller), name)
+                definition = await asyncio.wait_for(looked_up, _LOOKUP_SECONDS)
+            except Exception as error:  # noqa: BLE001 (the call itself meets the same failure, and reports it)
+                _logger.info("the whole input of %s is encrypted: %s", name, classify(error).message)
+                return None
+            self._schemas[key] = definition.input_schema if definition is not None else None
+        return self._schemas[key]
 
 
 def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:

@@ -21,8 +21,8 @@ from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.activities.tool_secrets import LEAST_HIDDEN_CHARS, MissingSecret, ToolSecrets, hide_known, is_hidden
 from outlast.worker.functions_loop import FunctionsLoop
-from outlast.worker.inner_calls import decided, unknown_inner_tool
-from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
+from outlast.worker.inner_calls import InnerSecrets, decided, unknown_inner_tool
+from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry, Wait
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError, defect
@@ -65,16 +65,19 @@ class PlainFunctions:
         *,
         loop: FunctionsLoop | None = None,
         environment: Mapping[str, str] | None = None,
+        inner_secrets: InnerSecrets | None = None,
     ) -> None:
         """`tool_of` returns a tool by mode, name, and what the call recorded of it; by default of this process. It
         raises `UnknownTool` or `ToolChanged`.
 
         `loop` runs `async def` functions; None for the loop of the worker, as tests do. `environment` has the secrets;
-        None for that of this process.
+        None for that of this process. `inner_secrets` encrypts arguments of calls that functions make; None in tests
+        without a server.
         """
         self._tool_of = tool_of or version_of_tool
         self._loop = loop
         self._environment = environment
+        self._inner_secrets = inner_secrets
 
     @activity.defn(name=DECIDE_APPROVAL)
     async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
@@ -95,11 +98,13 @@ class PlainFunctions:
     @activity.defn(name=ADMIT_INNER_CALL)
     async def admit_inner_call(self, request: InnerCallInput) -> InnerAdmission:
         """Decide whether a function may call another tool, and with which arguments."""
-        try:
-            definition = self._tool_of(INNER_MODE, request.tool, None)
-        except UnknownTool:
+        definition, secrets = self._inner_tool(request.tool), self._inner_secrets
+        if definition is None:
             return InnerAdmission(refusal=unknown_inner_tool(request))
-        return await in_thread(request.tool, partial(decided, request, definition))
+        with as_activity_failure():
+            request = secrets.opened(request) if secrets is not None else request
+            admission = await in_thread(request.tool, partial(decided, request, definition))
+            return await secrets.sealed(request, definition, admission) if secrets is not None else admission
 
     @activity.defn(name=RUN_PLAIN_FUNCTION)
     async def run_plain_function(self, request: PlainFunctionInput) -> PlainFunctionResult:
@@ -132,13 +137,25 @@ class PlainFunctions:
                     raise
                 raise failure from error.__cause__
             if journal.waits:
-                return PlainFunctionResult(result=_WAITS, waits=tuple(journal.waits))
+                waits = tuple(self._as_recorded(wait, request.caller_id) for wait in journal.waits)
+                return PlainFunctionResult(result=_WAITS, waits=waits)
             try:
                 return _answered(request, value, secrets)
             except (ToolFailure, asyncio.CancelledError):
                 raise
             except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                 raise _logged_defect(request, error) from None
+
+    def _as_recorded(self, wait: Wait, caller_id: str) -> Wait:
+        if self._inner_secrets is None or wait.tool is None:
+            return wait
+        return self._inner_secrets.hidden(wait, self._inner_tool(wait.tool), caller_id)
+
+    def _inner_tool(self, name: str) -> Tool | None:
+        try:
+            return self._tool_of(INNER_MODE, name, None)
+        except UnknownTool:
+            return None
 
     def _secrets(self, definition: Tool) -> ToolSecrets:
         """The values of the tool's secrets. Raises `ToolFailure`, which names only the missing one."""

@@ -37,6 +37,7 @@ from outlast.activities.webhooks.posting import WebhookPoster
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.worker.connection import StoreOwnership, output_objects, sealer_from
 from outlast.worker.functions_loop import FunctionsLoop
+from outlast.worker.inner_calls import InnerSecrets
 from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.schedule_work import WorkflowWork
@@ -238,7 +239,7 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
-    functions = PlainFunctions(loop=FunctionsLoop())
+    functions = PlainFunctions(loop=FunctionsLoop(), inner_secrets=InnerSecrets(platform, sealer))
     batches, firings = _batches(objects, client, ledgers), _firings(client, objects, ledgers)
     return Activities(
         short=(

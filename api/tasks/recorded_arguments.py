@@ -1,12 +1,10 @@
 """Arguments as histories hold them: secret parts are encrypted, large parts are references to the store.
 
-Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1), or a direct
-Actor tool marks them `writeOnly`. Without a known schema, the whole input is secret. Other tools name their secrets.
-Other large arguments are refused, because a workflow that decodes them blocks its worker.
+Large arguments that are no Actor's input are refused, because a workflow that decodes them blocks its worker.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pydantic import JsonValue
@@ -31,9 +29,8 @@ from outlast.api.catalog.catalog import CalledActor
 from outlast.api.errors import CallTooLarge, InvalidCall, OutputStoreUnavailable
 from outlast.workflows.contracts.tool_calls import ToolCall
 from outlast.workflows.tools.core.payments import INPUT_CALLERS
+from outlast.workflows.tools.framework.sealed_parts import Seal, with_sealed_parts
 from outlast.workflows.tools.framework.tool import Tool
-
-Seal = Callable[[JsonValue], JsonValue]
 
 
 def seal_arguments(
@@ -71,51 +68,8 @@ def with_masked_values(
     return opened
 
 
-def secret_fields(schema: JsonObject) -> frozenset[str]:
-    """Names of the input fields whose values are secret."""
-    properties = schema.get("properties")
-    if not isinstance(properties, dict):
-        return frozenset()
-    return frozenset(
-        name
-        for name, field in properties.items()
-        if isinstance(field, dict) and (field.get("isSecret") is True or field.get("writeOnly") is True)
-    )
-
-
 def _apply(seal: Seal, tool: Tool, arguments: JsonObject, actor: CalledActor | None) -> JsonObject:
-    schema = actor.input_schema if actor else None
-    if tool.actor is not None:
-        return _seal_fields(seal, arguments, schema or {})
-    if tool.sealed_fields:
-        for place in tool.sealed_fields:
-            arguments = {name: _seal_at(seal, name, value, place.split("/")) for name, value in arguments.items()}
-        return arguments
-    run_input = arguments.get("input")
-    if not tool.calls_actor or not isinstance(run_input, dict):
-        return arguments
-    if schema is None:
-        return {**arguments, "input": seal(run_input)}
-    return {**arguments, "input": _seal_fields(seal, run_input, schema)}
-
-
-def _seal_at(seal: Seal, name: str, value: JsonValue, place: list[str]) -> JsonValue:
-    """`value`, whose name is `name`, with the part at `place` encrypted; `*` stands for every element of a list."""
-    here, *below = place
-    if here != name:
-        return value
-    if not below:
-        return seal(value)
-    if isinstance(value, list) and below[0] == "*":
-        return [_seal_at(seal, "*", entry, below) for entry in value]
-    if isinstance(value, dict):
-        return {key: _seal_at(seal, key, entry, below) for key, entry in value.items()}
-    return value
-
-
-def _seal_fields(seal: Seal, run_input: JsonObject, schema: JsonObject) -> JsonObject:
-    secret = secret_fields(schema)
-    return {name: seal(value) if name in secret else value for name, value in run_input.items()}
+    return with_sealed_parts(seal, tool, arguments, actor.input_schema if actor else None)
 
 
 KEPT_ABOVE_BYTES = 64 * 1024

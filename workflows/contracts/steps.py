@@ -49,6 +49,7 @@ class Wait(Contract):
     answer_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer to a question.")
     details: JsonObject = Field(default_factory=dict, description="Details of an approval; arguments of a call.")
     tool: str | None = Field(default=None, description="Name of the tool to call.")
+    sealed: tuple[str, ...] = Field(default=(), description="Names of the arguments of a call that are encrypted.")
 
 
 class WaitOutcome(Contract):

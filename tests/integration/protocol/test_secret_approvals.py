@@ -11,9 +11,10 @@ import pytest
 from temporalio.client import Client
 
 from outlast.workflows.contracts.sessions import session_workflow_id
-from tests.support.calls.questions import answered, call, result, taken, waiting
-from tests.support.calls.tasks import events
+from tests.support.calls.questions import answered, asks, call, result, taken, waiting
+from tests.support.calls.tasks import events, started
 from tests.support.calls.turns import session_events
+from tests.support.eventually import eventually
 from tests.support.stacks.api_server import connect
 from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service, running_outlast
@@ -78,6 +79,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         database=True,
         actors=folder / "actors",
         permissions=["*:outlast--vault=ask", "*:outlast--absent=ask"],
+        tools=["tests.support.tools.calling_tools"],
         settings={"OUTLAST_DEFAULT_ACTORS": "outlast/vault"},
     ) as service:
         yield Stack(service, folder)
@@ -243,6 +245,29 @@ async def test_a_wrong_secret_of_a_refused_call_is_not_told_to_its_session(
     places = {**stack.files(), "history": await history(client, session_workflow_id("local", "refused"))}
     assert b"apiKey" in places["history"]
     assert [name for name, content in places.items() if wrong.encode() in content] == []
+
+
+async def test_secrets_of_a_call_that_a_function_makes_are_sealed(stack: Stack, vault: httpx.AsyncClient) -> None:
+    word = "0terces-detnalp"
+    task_id = await started(vault, call("keep_in_vault", word=word))
+
+    async def made() -> str | None:
+        listed = (await vault.get("/v1/tasks")).json()["tasks"]
+        return next((one["id"] for one in listed if one.get("called_by") == task_id), None)
+
+    inner = await eventually(made)
+    task = await asks(vault, inner)
+    shown = task["input_requests"]["approval"]["handoff"]["parameters"]["arguments"]
+    assert shown["input"] == {"apiKey": MASK, "note": word}
+    await taken(vault, task, {"decision": "yes"})
+    assert await given_to_the_run(stack, vault, inner) == {"apiKey": f"key-{word[::-1]}", "note": word}
+    assert not (await result(vault, task_id))["is_error"]
+    refused = await started(vault, call("keep_in_vault", word=word, name="outlast--vault"))
+    assert (await result(vault, refused))["error"]["category"] == "not_found"
+    client = await connect(stack.service.temporal_address)
+    places = {**stack.files(), **{one: await history(client, one) for one in (task_id, inner, refused)}}
+    assert word.encode() in places[inner]
+    assert [name for name, content in places.items() if word[::-1].encode() in content] == []
 
 
 async def history(client: Client, task_id: str) -> bytes:

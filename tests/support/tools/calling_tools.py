@@ -115,3 +115,11 @@ async def deeper(folder: str, ctx: ToolContext) -> str:
     """Call itself without an end."""
     await ctx.step(note, folder, "level")
     return await ctx.call(deeper, folder=folder)
+
+
+@tool
+async def keep_in_vault(word: str, ctx: ToolContext, name: str = "call-actor") -> str:
+    """Give an Actor a secret that no argument of this call holds: the word backwards."""
+    run_input = {"apiKey": f"key-{word[::-1]}", "note": word}
+    arguments = {"actor": "outlast/vault", "input": run_input} if name == "call-actor" else run_input
+    return (await ctx.call(name, arguments)).text

@@ -3,8 +3,8 @@
 from hashlib import sha256
 from typing import Any
 
-from outlast.api.tasks.recorded_arguments import secret_fields
 from outlast.workflows.tools.apify.call_actor import actor_input_schema, decoded, shown_schema, tool_name
+from outlast.workflows.tools.framework.sealed_parts import secret_fields
 from outlast.workflows.tools.registry import actor_tool_of
 
 SCHEMA: dict[str, Any] = {

@@ -3,10 +3,15 @@
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from docs.examples.hello_tools import hello_world
-from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
-from outlast.worker.inner_calls import decided, unknown_inner_tool
+from outlast.activities.actors.activities import ActorDefinition
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
+from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.secrets import SecretSealer, open_values
+from outlast.worker.inner_calls import InnerSecrets, decided, unknown_inner_tool
+from outlast.workflows.contracts.steps import Wait
 from outlast.workflows.contracts.tool_calls import CarriedRule, InnerCalls
 from outlast.workflows.tools.framework.calls import INNER_MODE, MAX_DEPTH, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.tool import Tool
@@ -82,6 +87,13 @@ def test_what_may_not_be_called_is_refused(
     assert refused(tool, arguments, inner, **given) is category
 
 
+def test_wrong_arguments_are_those_of_the_function_that_made_the_call() -> None:
+    refusal = decision(OWN, {"name": 5}).refusal
+    assert refusal is not None
+    assert [one.path for one in refusal.violations or ()] == ["/name"]
+    assert "shop, which made the call" in (refusal.hint or "")
+
+
 def test_a_function_needs_neither_a_budget_nor_an_account() -> None:
     assert decision(OWN, {"name": "Ann"}, is_paid=True, has_budget=False).refusal is None
 
@@ -121,3 +133,58 @@ def test_an_unknown_tool_without_similar_ones_is_answered_with_at_most_ten() -> 
 )
 def test_tools_that_the_function_may_not_call_are_not_suggested(given: dict[str, Any]) -> None:
     assert unknown("get-datset", **given).hint == "Did you mean get-dataset-list?"
+
+
+SEALER = SecretSealer.ephemeral()
+SECRETS = InnerSecrets(
+    ApifyPlatform(api_base_url="http://127.0.0.1:9", operator_token=SecretStr("none"), sealer=SEALER), SEALER
+)
+
+
+def made(tool: Tool | None, arguments: dict[str, Any]) -> Wait:
+    wait = Wait(position="1", kind="call", digest="", tool=tool.name if tool else "absent", details=arguments)
+    return SECRETS.hidden(wait, tool, "key:ann")
+
+
+def asked(tool: Tool, wait: Wait, **given: Any) -> InnerCallInput:
+    return InnerCallInput(
+        tool=tool.name,
+        arguments=wait.details,
+        caller_id="key:ann",
+        sealed=wait.sealed,
+        called_from="shop",
+        inner=InnerCalls(),
+        **given,
+    )
+
+
+@pytest.mark.parametrize("run_input", [{"password": "hidden"}, '{"password": "hidden"}'])
+async def test_the_input_of_an_unknown_actor_is_sealed_from_the_call_to_its_task(run_input: Any) -> None:
+    wait = made(ACTOR, {"actor": "outlast/absent", "input": run_input})
+    assert (wait.details["actor"], wait.sealed) == ("outlast/absent", ("input",))
+    request = SECRETS.opened(asked(ACTOR, wait))
+    admission = await SECRETS.sealed(request, ACTOR, decided(request, ACTOR))
+    assert "hidden" not in f"{wait} {admission}"
+    assert open_values(admission.arguments, SEALER, purpose="key:ann") == {
+        "actor": "outlast/absent",
+        "input": {"password": "hidden"},
+    }
+
+
+async def test_only_secret_fields_of_a_known_actor_are_sealed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def definition(*_: object) -> ActorDefinition:
+        fields = {"password": {"type": "string", "isSecret": True}, "page": {"type": "string"}}
+        return ActorDefinition.model_construct(input_schema={"type": "object", "properties": fields})
+
+    monkeypatch.setattr("outlast.worker.inner_calls.fetch_actor_definition", definition)
+    wait = made(ACTOR, {"actor": "outlast/vault", "input": {"password": "hidden", "page": "shown"}})
+    request = SECRETS.opened(asked(ACTOR, wait, caller=Caller(id="key:ann")))
+    admission = await SECRETS.sealed(request, ACTOR, decided(request, ACTOR))
+    run_input: Any = admission.arguments["input"]
+    assert run_input["page"] == "shown"
+    assert "hidden" not in str(admission)
+
+
+def test_arguments_of_an_unknown_tool_are_sealed_and_those_of_a_function_are_not() -> None:
+    assert "hidden" not in str(made(None, {"password": "hidden"}))
+    assert made(OWN, {"name": "Ann"}).details == {"name": "Ann"}

@@ -15,7 +15,7 @@ from temporalio.common import RetryPolicy, WorkflowIDReusePolicy
 from temporalio.exceptions import ChildWorkflowError, WorkflowAlreadyStartedError, is_cancelled_exception
 from temporalio.workflow import ParentClosePolicy
 
-from outlast.activities.contracts import Contract, ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.activities.contracts import Caller, Contract, ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import Budget
 from outlast.activities.spending.contracts import exact_usd
 from outlast.workflows.contracts import memo, search_attributes
@@ -52,6 +52,8 @@ class InnerCallInput(Contract):
     tool: str
     arguments: JsonObject
     caller_id: str
+    caller: Caller | None = Field(default=None, description="The caller with its sealed token; None in old histories.")
+    sealed: tuple[str, ...] = Field(default=(), description="Names of the arguments that are encrypted.")
     called_from: str = Field(description="The tool whose function makes the call.")
     inner: InnerCalls
     offered_tools: tuple[str, ...] = Field(default=(), description="As in `ToolCall`.")
@@ -117,6 +119,8 @@ async def _admitted(ctx: HandlerContext, wait: Wait, budget: Budget) -> tuple[To
         tool=tool,
         arguments=wait.details,
         caller_id=call.caller.id,
+        caller=call.caller,
+        sealed=wait.sealed,
         called_from=call.tool,
         inner=inner,
         offered_tools=call.offered_tools,

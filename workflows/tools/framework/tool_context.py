@@ -191,9 +191,7 @@ class ToolContext(_Call):
     def call(self, tool: CalledFunction[R], /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, R]: ...
     @overload
     def call(self, tool: str, /, arguments: Arguments = None, **given: Any) -> Coroutine[Any, Any, ToolResult]: ...
-    def call(
-        self, tool: Any, /, arguments: Arguments = None, *unnamed: Any, **given: Any
-    ) -> Coroutine[Any, Any, Any]:
+    def call(self, tool: Any, /, arguments: Arguments = None, *unnamed: Any, **given: Any) -> Coroutine[Any, Any, Any]:
         """Call another tool as a task, and wait durably for its answer. It ends the current attempt.
 
         `tool` is a function under `@tool`, which returns its return type, or the name of a tool, which returns a

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from docs.examples.test_hello_tools import *  # noqa: F403 (the examples run as tests of this module)
 from outlast import CallFailed, SyncToolContext, ToolContext, ToolFailure, tool
-from outlast.activities.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, Violation
 from outlast.testing import ToolTest, Unanswered, call
 from outlast.workflows.tools.framework.results import as_result
 
@@ -157,6 +157,18 @@ async def test_a_failure_of_a_call_that_is_not_caught_is_the_answer() -> None:
     assert error is not None
     assert (error.category, error.message, error.tool) == (ErrorCategory.PAYMENT, "Declined.", "shop")
     assert test.attempts == 2
+
+
+async def test_wrong_arguments_of_a_call_are_named_in_the_message() -> None:
+    wrong = [Violation(path=f"/field{number}", message="Field required") for number in range(5)]
+    envelope = ErrorEnvelope.permanent(
+        ErrorCategory.VALIDATION, "charge", "The arguments of charge do not fit its schema.", violations=tuple(wrong)
+    )
+    error = (await ToolTest(calls={"charge": [ToolFailure(envelope)]}).call(shop)).error
+    assert error is not None
+    named = "/field0: Field required; /field1: Field required; /field2: Field required; and 2 more."
+    assert error.message == f"The arguments of charge do not fit its schema: {named}"
+    assert error.violations is None  # of another tool's arguments
 
 
 async def test_a_call_without_a_script_says_what_to_write() -> None:
