@@ -2,7 +2,7 @@
 
 A rule is `CALLER:TOOL=ACTION`, with `*` for any part. The first matching rule decides, otherwise `unmatched` of the
 policy. A call of an Actor has several names (`call-actor`, the Actor's own tool): the strictest decision counts. An
-Actor's id is equivalent to its name.
+Actor's id is equivalent to its name. `tag:NAME` in place of a tool means the tools with this tag.
 """
 
 import re
@@ -15,18 +15,21 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
 from outlast.workflows.contracts.tool_calls import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
-from outlast.workflows.tools.framework.selection import TOOL_ALIASES
+from outlast.workflows.tools.framework.selection import TAG, TOOL_ALIASES
 
 if TYPE_CHECKING:  # the tools take half a second to load, which a check of the settings need not wait for
     from outlast.workflows.tools.framework.tool import Tool
 import difflib
 
+from outlast.suggestions import suggested
 from outlast.workflows.tools.core.server_tools import SEPARATOR
-from outlast.workflows.tools.registry import MODES, base_tools
+from outlast.workflows.tools.registry import MODES, base_tools, loaded_tools
 
 _STRICTNESS: tuple[str, ...] = get_args(Action)
 _BY_ID = re.compile(r"([A-Za-z0-9]{17})(?::[^*]+)?")
 """An Actor's id, alone or with a tool of the Actor that is an MCP server."""
+_CALLER_AND_TAG = re.compile(r"(.*[:*].*|local):tag")
+"""The part of a rule before a tag. `key:tag` is a caller: the key called `tag`."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class CallName:
 
     tool: str
     by_id: str | None = None
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class Rule:
         """Parse a rule. Raises `ValueError` with the syntax."""
         call, equals, action = text.rpartition("=")
         caller, colon, tool = call.rpartition(":")
+        by_tag = _CALLER_AND_TAG.fullmatch(caller)
+        caller, tool = (by_tag[1], TAG + tool) if by_tag else (caller, tool)
         if not equals or not colon or not caller or not tool or action not in _STRICTNESS:
             raise ValueError(
                 f"{text!r} is not a permission: write CALLER:TOOL=allow, =ask or =deny, as in `key:ci:call-actor=ask`"
@@ -70,9 +76,18 @@ class Rule:
 
     def fits(self, caller: str, name: "CallName") -> bool:
         """Match caller and tool, ignoring case and the notation of Actors."""
+        if self.tag is not None:
+            tag = self.tag.casefold()
+            return self.fits_caller(caller) and any(fnmatchcase(one.casefold(), tag) for one in name.tags)
         return self.fits_caller(caller) and (
             fnmatchcase(name.tool.casefold(), self.pattern.casefold()) or self.pattern == name.by_id
         )
+
+    @property
+    def tag(self) -> str | None:
+        """The tag of the tools that the rule is about; None for a rule about tools by name."""
+        written = self.tool.strip()
+        return written[len(TAG) :] if written.startswith(TAG) else None
 
     @property
     def pattern(self) -> str:
@@ -139,7 +154,10 @@ def names_of(definition: "Tool", actor: str | None, actor_id: str | None = None)
     names = actor_names(actor, actor_id) if actor is not None else ()
     written = (definition.name, definition.twin_of or definition.name)
     own = dict.fromkeys(name for each in written for name in (each, TOOL_ALIASES.get(each, each)))
-    return (*(CallName(name) for name in own if name not in {each.tool for each in names}), *names)
+    return (
+        *(CallName(name, tags=definition.tags) for name in own if name not in {each.tool for each in names}),
+        *names,
+    )
 
 
 def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]:
@@ -154,6 +172,14 @@ def actor_names(actor: str, actor_id: str | None = None) -> tuple[CallName, ...]
 def ids_in(rules: PermissionRules) -> tuple[str, ...]:
     """Return the ids by which rules mean Actors."""
     return tuple(dict.fromkeys(found[1] for rule in rules.rules if (found := _BY_ID.fullmatch(rule.pattern))))
+
+
+def patterns_of(rule: Rule, names: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the patterns of tool names that a rule is about: names of tools for a tag, and of Actors for their ids."""
+    if rule.tag is None:
+        return (by_name(rule.pattern, names),)
+    tools = (tool for mode in MODES for tool in base_tools(mode).tools.values())
+    return tuple(dict.fromkeys(one.name for one in tools if rule.fits(rule.caller, CallName(one.name, tags=one.tags))))
 
 
 def by_name(pattern: str, names: Mapping[str, str]) -> str:
@@ -173,9 +199,15 @@ def approver_words(roles: Iterable[str]) -> str:
 
 def idle_rules(rules: PermissionRules) -> list[str]:
     """Return a line for each rule whose tool does not exist."""
-    known = {tool.name for mode in MODES for tool in base_tools(mode).tools.values()}
+    tools = [tool for mode in MODES for tool in base_tools(mode).tools.values()]
+    known, tags = {tool.name for tool in tools}, {tag for tool in tools for tag in tool.tags}
     found: list[str] = []
     for rule in rules.rules:
+        if rule.tag is not None:
+            # Commands do not load the tools, and no tool of Outlast has a tag.
+            if loaded_tools() and "*" not in rule.tag and rule.tag.casefold() not in {tag.casefold() for tag in tags}:
+                found.append(f"{rule.text}: no tool has the tag {rule.tag!r}; tags are: {suggested(tags) or 'none'}.")
+            continue
         pattern = rule.pattern
         is_by_id = bool(ids_in(PermissionRules((rule,))))
         if "*" in pattern or "--" in pattern or SEPARATOR in pattern or pattern.casefold() in known or is_by_id:

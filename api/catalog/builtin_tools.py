@@ -72,8 +72,12 @@ class AbsentTools:
         `by_connection` is True if connections select their tools; otherwise all tools of the mode are offered.
         """
         name = TOOL_ALIASES.get(name, name)
-        ruling = PermissionRules.of(self.policy.current).ruling(caller.id, (CallName(name),))
-        if mode not in MODES or (ruling is not None and ruling.action == "deny"):
+        if mode not in MODES:
+            return unknown
+        found = base_tools(mode).tools.get(name)
+        called = CallName(name, tags=found.tags if found is not None else ())
+        ruling = PermissionRules.of(self.policy.current).ruling(caller.id, (called,))
+        if ruling is not None and ruling.action == "deny":
             return unknown
         reason = self._reason(name, mode, by_connection=by_connection)
         if reason is None:

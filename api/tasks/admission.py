@@ -16,7 +16,7 @@ from outlast.activities.json_schema.coercion import MAX_CHANGES, Coerced, coerce
 from outlast.activities.json_values import text_of
 from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import NOTE, REPLACEMENT
-from outlast.api.access.permissions import CallName, PermissionRules, approver_words, by_name, forbidden, ids_in
+from outlast.api.access.permissions import CallName, PermissionRules, approver_words, forbidden, ids_in, patterns_of
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import Principal
 from outlast.api.audit.log import AuditLog
@@ -238,7 +238,7 @@ class Admission:
 
         No workflow could ask for approval, so the rule `ask` rejects the call too.
         """
-        ruling = self._permissions.ruling(caller.id, (CallName(tool.name),))
+        ruling = self._permissions.ruling(caller.id, (CallName(tool.name, tags=tool.tags),))
         if ruling is not None and ruling.action != "allow":
             self._record_denial(caller, tool, ruling.rule)
             raise InvalidCall(forbidden(tool.name, caller.id, ruling.rule))
@@ -373,8 +373,9 @@ async def carried_rules(rules: PermissionRules, caller: Caller, catalogue: Catal
     own = PermissionRules(tuple(rule for rule in rules.rules if rule.fits_caller(caller.id)))
     names = await catalogue.full_names(ids_in(own), caller)
     return tuple(
-        CarriedRule(tool=by_name(rule.pattern, names), action=rule.action, text=rule.text, approver=rule.approver)
+        CarriedRule(tool=pattern, action=rule.action, text=rule.text, approver=rule.approver)
         for rule in own.rules
+        for pattern in patterns_of(rule, names)
     )
 
 

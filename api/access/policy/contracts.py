@@ -89,7 +89,10 @@ class KeyEntry(_Entry):
 
 
 class PermissionEntry(_Entry):
-    """A rule: calls of `tool` by `caller` are allowed, denied, or need an approval. `*` matches any part."""
+    """A rule: calls of `tool` by `caller` are allowed, denied, or need an approval. `*` matches any part.
+
+    `tag:NAME` in place of a tool means the tools with this tag.
+    """
 
     caller: CallerId
     tool: str = Field(min_length=1, max_length=200)

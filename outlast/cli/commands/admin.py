@@ -199,7 +199,7 @@ async def check(output: Output, file: Annotated[Path | None, typer.Argument(help
 async def explain(
     output: Output,
     caller: Annotated[str, typer.Argument(help="Id of a caller: `key:NAME`, `apify:ACCOUNT ID` or `local`.")],
-    tool: Annotated[str, typer.Argument(help="The tool of the call.")],
+    tool: Annotated[str, typer.Argument(help="The tool of the call, or `tag:NAME` for those with a tag.")],
     actor: Annotated[str | None, typer.Option(help="The Actor of the call: `user/name`.")] = None,
     file: Annotated[Path | None, typer.Option("--file", help=_FILE_HELP)] = None,
 ) -> None:
@@ -214,8 +214,9 @@ async def explain(
         policy = read_policy(named_file(file)).over(Policy(rules=tuple(small)))
     except (PolicyError, ValueError) as error:
         raise CliError(str(error), exit_code=ExitCode.FAILED) from error
-    pattern = permissions.Rule("*", tool, "allow", "").pattern
-    names = (permissions.CallName(pattern), *(permissions.actor_names(actor) if actor else ()))
+    asked = permissions.Rule("*", tool, "allow", "")
+    tags = () if asked.tag is None else (asked.tag,)
+    names = (permissions.CallName(asked.pattern, tags=tags), *(permissions.actor_names(actor) if actor else ()))
     ruling = permissions.PermissionRules.of(policy).ruling(caller, names)
     action, rule = (ruling.action, ruling.rule) if ruling else ("allow", None)
     approvers = ruling.approvers if ruling else ()

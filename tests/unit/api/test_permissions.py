@@ -7,16 +7,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import outlast
 from outlast.activities.contracts import Caller
+from outlast.api.access import permissions
 from outlast.api.access.permissions import CallName, PermissionRules, idle_roles, names_of
 from outlast.api.access.policy.contracts import CallerEntry, PermissionEntry, Policy
+from outlast.api.access.policy.policy_file import read_policy
 from outlast.api.catalog.catalog import Catalogue
 from outlast.api.settings import ApiSettings
 from outlast.api.tasks.admission import carried_rules
 from outlast.cli.main import command_line
 from outlast.workflows.tools.core.call_actor import actor_tool
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES
-from outlast.workflows.tools.registry import MODES, tools_of
+from outlast.workflows.tools.framework.tool import Tool
+from outlast.workflows.tools.registry import MODES, tool_set, tools_of
 from outlast.workflows.turns.steps import ruling_of
 
 ACTOR_ID, OTHER_ID = "aB3xYz1234567890Q", "zB3xYz1234567890Q"
@@ -184,3 +188,58 @@ def test_a_rule_about_the_common_name_of_a_tool_counts_in_every_mode(mode: str) 
                 found = rules.ruling_of_call("key:ann", tool, None)
                 assert found is not None, (mode, tool.name, pattern)
                 assert found.action == "deny"
+
+
+def tagged(name: str, *tags: str) -> Tool:
+    @outlast.tool(name=name, tags=list(tags))
+    def function() -> str:
+        """Do nothing."""
+        return ""
+
+    return function.definition
+
+
+@pytest.mark.parametrize(
+    ("rules", "tags", "action"),
+    [
+        ("*:tag:billing=ask", ["billing"], "ask"),
+        ("key:ann:tag:billing=ask", ["other", "billing"], "ask"),
+        ("key:ann:tag:BILL*=ask", ["billing"], "ask"),
+        ("key:ann:tag:billing=ask", ["other"], None),
+        ("key:ann:tag:billing=ask", [], None),
+        ("key:bob:tag:billing=ask", ["billing"], None),
+        ("*:tag:billing=allow, *:*=deny", ["billing"], "allow"),
+        ("*:refund=allow, *:tag:billing=deny", ["billing"], "allow"),
+        ("key:tag:refund=deny", ["refund"], None),  # the caller `key:tag`
+    ],
+)
+def test_a_rule_about_a_tag_decides_on_the_tools_that_have_it(rules: str, tags: list[str], action: str | None) -> None:
+    found = PermissionRules.parse(rules).ruling_of_call("key:ann", tagged("refund", *tags), None)
+    assert (found.action if found else None) == action
+
+
+def test_a_policy_file_has_rules_about_tags(tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text('unmatched = "deny"\n[[rules]]\ncaller = "key:*"\ntool = "tag:billing"\naction = "ask"\n')
+    rules = PermissionRules.of(read_policy(path))
+    assert [rule.tag for rule in rules.rules] == ["billing", None]
+    found = rules.ruling_of_call("key:ann", tagged("refund", "billing"), None)
+    assert found is not None
+    assert (found.action, found.rule) == ("ask", "key:*:tag:billing=ask")
+    assert json.loads(CliRunner().invoke(command_line(), ["policy", "check", str(path), "--json"]).stdout)["ok"]
+    command = ["policy", "explain", "key:ann", "tag:billing", "--file", str(path), "--json"]
+    assert json.loads(CliRunner().invoke(command_line(), command).stdout)["action"] == "ask"
+
+
+async def test_a_rule_about_a_tag_counts_in_turns_and_in_calls_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = (tagged("refund", "billing"), tagged("greet"))
+    monkeypatch.setattr(permissions, "base_tools", lambda mode: tool_set(mode, tools))
+    monkeypatch.setattr(permissions, "loaded_tools", lambda: ("refund", "greet"))
+    rules = PermissionRules.parse("*:tag:billing=ask, *:refund=deny, *:tag:biling=deny, *:tag:old=deny")
+    carried = await carried_rules(rules, Caller(id="key:ann"), Names())
+    found = ruling_of(carried, "refund", None)
+    assert found is not None
+    assert (found.action, found.rule) == ("ask", "*:tag:billing=ask")
+    assert ruling_of(carried, "greet", None) is None
+    idle = permissions.idle_rules(rules)
+    assert idle == [f"*:tag:{tag}=deny: no tool has the tag {tag!r}; tags are: billing." for tag in ("biling", "old")]
