@@ -68,7 +68,11 @@ class InnerSecrets:
         return request.model_copy(update={"arguments": {**request.arguments, **cast(JsonObject, opened)}})
 
     async def sealed(self, request: InnerCallInput, tool: Tool, admission: InnerAdmission) -> InnerAdmission:
-        """Return the decision with the secret parts of its arguments encrypted."""
+        """Return the decision with the secret parts of its arguments encrypted, and without them in a refusal."""
+        if admission.refusal is not None:
+            return admission.model_copy(
+                update={"refusal": _without_values(admission.refusal, frozenset(request.sealed))}
+            )
         if not arguments_with_secrets(tool) & admission.arguments.keys():
             return admission
         seal = partial(seal_value, sealer=self._sealer, purpose=request.caller_id)
@@ -93,6 +97,15 @@ class InnerSecrets:
                 return None
             self._schemas[key] = definition.input_schema if definition is not None else None
         return self._schemas[key]
+
+
+def _without_values(refusal: ErrorEnvelope, sealed: frozenset[str]) -> ErrorEnvelope:
+    """The error without values of encrypted arguments, which a violation may quote."""
+    violations = tuple(
+        one.model_copy(update={"message": "The value does not fit."}) if set(one.path.split("/")[1:2]) & sealed else one
+        for one in refusal.violations or ()
+    )
+    return refusal.model_copy(update={"violations": violations or None})
 
 
 def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:

@@ -185,6 +185,13 @@ async def test_only_secret_fields_of_a_known_actor_are_sealed(monkeypatch: pytes
     assert "hidden" not in str(admission)
 
 
+async def test_a_refusal_does_not_quote_what_is_sealed() -> None:
+    request = SECRETS.opened(asked(ACTOR, made(ACTOR, {"actor": 5, "input": "hidden"})))
+    admission = await SECRETS.sealed(request, ACTOR, decided(request, ACTOR))
+    assert {one.path for one in (admission.refusal and admission.refusal.violations) or ()} == {"/actor", "/input"}
+    assert "hidden" not in str(admission)
+
+
 def test_arguments_of_an_unknown_tool_are_sealed_and_those_of_a_function_are_not() -> None:
     assert "hidden" not in str(made(None, {"password": "hidden"}))
     assert made(OWN, {"name": "Ann"}).details == {"name": "Ann"}
