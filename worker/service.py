@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from outlast.activities.failures.classify import RepeatedFailures
 from outlast.activities.llm.compaction import CompactionActivities
 from outlast.activities.local_reads import LocalReads
 from outlast.activities.mcp_servers.activities import McpActorActivities
+from outlast.activities.mcp_servers.config import ServersFile
+from outlast.activities.mcp_servers.servers import McpServerActivities
 from outlast.activities.object_store import KeptParts, OutputObjects
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.sweep import OutputSweepActivities, TemporalTasks
@@ -49,12 +52,14 @@ from outlast.workflows.contracts.queues import (
     MODELS_TASK_QUEUE,
     OUTPUTS_TASK_QUEUE,
     RUNS_TASK_QUEUE,
+    SERVERS_TASK_QUEUE,
     TOOLS_TASK_QUEUE,
 )
 from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.resolution import TaskResolutionWorkflow
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
+from outlast.workflows.servers import McpServerWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
@@ -81,6 +86,7 @@ WORKFLOWS = (
     WebhookSubscriptionsWorkflow,
     WebhookDeliveryWorkflow,
     WebhookQueueWorkflow,
+    McpServerWorkflow,
 )
 
 
@@ -103,6 +109,11 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
         workers = [
             build(client, settings, activities) for queue, build in _WORKERS.items() if queue in settings.task_queues
         ]
+        if settings.mcp_servers_file is not None:
+            file = ServersFile(settings.mcp_servers_file)
+            servers = _server_activities(settings, client, file)
+            stack.push_async_callback(servers.close)
+            workers += _servers_workers(client, settings, servers)
         for worker in workers:
             await stack.enter_async_context(worker)
         try:
@@ -188,6 +199,28 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
         max_cached_workflows=settings.cached_workflows,
         sticky_queue_schedule_to_start_timeout=timedelta(seconds=settings.takeover_seconds),
     )
+
+
+def _server_activities(settings: WorkerSettings, client: Client, file: ServersFile) -> McpServerActivities:
+    queue = f"{SERVERS_TASK_QUEUE}-{uuid.uuid4().hex[:12]}"
+    return McpServerActivities(file, client, output_objects(settings), queue=queue, workflows_queue=TOOLS_TASK_QUEUE)
+
+
+def _servers_workers(client: Client, settings: WorkerSettings, servers: McpServerActivities) -> list[Worker]:
+    """Poll the queue of all workers with a file of servers, and the queue for the sessions of this one."""
+    return [
+        Worker(
+            client,
+            task_queue=queue,
+            deployment_config=settings.deployment if queue == SERVERS_TASK_QUEUE else None,
+            activities=[servers.list_server_tools, servers.call_server_tool, servers.check_server_call],
+            max_concurrent_activities=settings.run_slots,
+            graceful_shutdown_timeout=settings.shutdown_time,
+            max_heartbeat_throttle_interval=settings.progress_interval,
+            default_heartbeat_throttle_interval=settings.progress_interval,
+        )
+        for queue in (SERVERS_TASK_QUEUE, servers.queue)
+    ]
 
 
 _WORKERS: dict[str, Callable[[Client, WorkerSettings, "Activities"], Worker]] = {

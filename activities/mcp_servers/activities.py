@@ -130,16 +130,35 @@ def _refuse_second_call(request: mcp.CallMcpToolInput) -> None:
 
 
 def _answer_of(answer: dict[str, Any], request: mcp.CallMcpToolInput) -> mcp.McpAnswer:
-    kind = answer.get("resultType", "complete")
-    if kind != "complete":
-        unknown = f"it returned a result of type {kind!r}, which is not supported here."
-        raise not_called(mcp_failure(ErrorCategory.VALIDATION, unknown), request)
-    # Content repeats the structured form as text (MCP, "Structured Content"): the larger of the two counts.
-    parts = [{"content": answer.get("content")}, {"structuredContent": answer.get("structuredContent")}]
-    size = max(len(json.dumps(part, ensure_ascii=False).encode()) for part in parts)
+    try:
+        refuse_unknown_result(answer)
+    except ToolFailure as error:
+        raise not_called(error, request) from None
+    size = answer_bytes(answer)
     if size > MAX_ANSWER_BYTES:
         large = f"it returned {size:,} bytes; at most {MAX_ANSWER_BYTES:,} are supported."
         raise not_called(mcp_failure(ErrorCategory.VALIDATION, large, "Ask the tool for less."), request)
+    return as_mcp_answer(answer)
+
+
+def refuse_unknown_result(answer: dict[str, Any]) -> None:
+    """Raise `ToolFailure` for a result that is not the end of the call."""
+    kind = answer.get("resultType", "complete")
+    if kind != "complete":
+        unknown = f"it returned a result of type {kind!r}, which is not supported here."
+        raise mcp_failure(ErrorCategory.VALIDATION, unknown)
+
+
+def answer_bytes(answer: dict[str, Any]) -> int:
+    """Return the size of a raw result in bytes. Content repeats the structured form as text (MCP, "Structured
+    Content"): the larger of the two counts.
+    """
+    parts = [{"content": answer.get("content")}, {"structuredContent": answer.get("structuredContent")}]
+    return max(len(json.dumps(part, ensure_ascii=False).encode()) for part in parts)
+
+
+def as_mcp_answer(answer: dict[str, Any]) -> mcp.McpAnswer:
+    """Return a raw result as it is recorded."""
     meta: dict[str, Any] = answer.get("_meta") or {}
     return mcp.McpAnswer(
         content=tuple(answer.get("content") or ()),

@@ -1,7 +1,7 @@
 """Contracts of the activities that call MCP servers: those of the operator's file, and Actors that are ones.
 
-Each server of the file has one entity
-workflow, `server_workflow_id(name)`, which keeps its last list of tools and which worker holds each session.
+Each server of the file has one entity workflow, `server_workflow_id(name)`, which keeps its last list of tools,
+and which worker holds each session.
 """
 
 from datetime import datetime
@@ -10,6 +10,7 @@ from typing import Final, Literal
 from pydantic import Field, JsonValue
 
 from outlast.activities.contracts import Caller, Contract
+from outlast.activities.outputs.contracts import DEFAULT_TTL_SECONDS, OutputScope, StoredOutput
 from outlast.activities.spending.contracts import SpendingCaps
 
 NOT_CONNECTED = "Failed to connect to MCP server"
@@ -70,6 +71,7 @@ class CallPhase(Contract):
 
     sent: bool = Field(description="The request may have left the process.")
     progress: CallProgress | None = None
+    queue: str | None = Field(default=None, description="Queue of the worker that has the session.")
 
 
 class RelayedQuestion(Contract):
@@ -156,6 +158,7 @@ class ServerListing(Contract):
     protocol: str | None = Field(default=None, description="Revision of the protocol; None if it never answered.")
     listed_at: datetime = Field(description="When the tools were listed; with none ever listed, the last attempt.")
     error: str | None = Field(default=None, description="Why the last attempt failed; None if it succeeded.")
+    kind: Literal["stdio", "http"] | None = None
 
 
 class PlaceSessionInput(Contract):
@@ -174,12 +177,14 @@ class SessionPlace(Contract):
 
 
 class SessionNote(Contract):
-    """Signal `note_session`: what a worker knows of a session."""
+    """Signal `note_session`: what a worker reports of a session."""
 
     key: str
     queue: str
-    ended: bool = Field(default=False, description="The session has ended: its next call opens another one anywhere.")
-    restarted: bool = Field(default=False, description="Its process or connection was lost, and opened again.")
+    event: Literal["ended", "lost", "restarted"] = Field(
+        description="`ended`: it was idle, and its next call opens another one. `lost`: its worker stops, so its state "
+        "is gone. `restarted`: its process or connection was lost; the worker opens another one."
+    )
 
 
 class ServerStatus(Contract):
@@ -206,29 +211,38 @@ class ServerState(Contract):
     error: str | None = None
     since: datetime | None = None
     tried_at: datetime | None = Field(default=None, description="When the last list was attempted.")
-    used_at: datetime | None = Field(default=None, description="The last update or signal.")
     restarts: int = 0
     places: dict[str, str] = Field(default_factory=dict, description="Queue of each session's worker, by key.")
+
+
+class CheckDoneInput(Contract):
+    """Input of `check_server_call`: decides by the answer of a `verify` whether a call was executed."""
+
+    expression: str
+    answer: McpAnswer
 
 
 class CallServerToolInput(Contract):
     """Input of `call_server_tool`: calls one tool of a server once, or names the worker that has the session."""
 
     caller_id: str
-    task_id: str
     server: str
     tool: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict, description="May hold encrypted values.")
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
     session: SessionScope
     session_key: str
     is_placed: bool = Field(default=False, description="The session belongs to the worker of this queue.")
     lost_queue: str | None = Field(default=None, description="Queue of the worker that was lost with the session.")
-    repeats_safely: bool = False
-    timeout_seconds: float | None = None
+    tells_loss: bool = Field(default=True, description="Fail, once, if the session was lost and another is opened.")
+    repeats_safely: bool = Field(default=False, description="A lost answer changes nothing: the call is repeated.")
+    timeout_seconds: float | None = Field(default=None, description="Limit for the answer, in seconds.")
+    scope: OutputScope | None = Field(default=None, description="Owner of an answer that is too large to return.")
+    ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, description="Time that such an answer is kept.")
 
 
 class ServerAnswer(Contract):
-    """Result of `call_server_tool`."""
+    """Result of `call_server_tool`. Without answer and output: another worker has the session."""
 
-    answer: McpAnswer | None = Field(default=None, description="None if another worker has the session.")
+    answer: McpAnswer | None = None
+    stored: StoredOutput | None = Field(default=None, description="The answer, if it is too large to return.")
     queue: str | None = Field(default=None, description="Queue of the worker that has the session.")

@@ -1,10 +1,12 @@
-"""Sessions with Actors that are MCP servers, through the MCP SDK, and the failures of their calls."""
+"""Sessions with MCP servers through the MCP SDK, and the failures of their calls."""
 
 import asyncio
+import ipaddress
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from typing import Any, TypeVar, cast
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeVar, cast
 
 import httpx2
 import mcp_types
@@ -14,7 +16,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
 from temporalio import activity
-from temporalio.client import WorkflowUpdateFailedError, WorkflowUpdateRPCTimeoutOrCancelledError
+from temporalio.client import (
+    AsyncActivityCancelledError,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from outlast.activities.contracts import ErrorCategory
@@ -25,6 +31,7 @@ from outlast.activities.mcp_servers.activities import mcp_failure, not_called, n
 from outlast.activities.mcp_servers.lenient import MAX_NOTES, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
+from outlast.activities.web.address_rules import AddressRules
 
 _MAX_MESSAGE_CHARS = 500
 _OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN})
@@ -38,19 +45,54 @@ _ROUND_PAUSE_SECONDS = 0.25
 class Relay:
     """Callbacks of one session, for the call that the current activity makes."""
 
-    def __init__(self, heartbeats: Heartbeats) -> None:
+    def __init__(self, heartbeats: Heartbeats, *, caller_id: str = "", queue: str | None = None) -> None:
+        """`queue` is that of the worker, if the session belongs to it."""
+        self.caller_id = caller_id
+        self.was_sent = False
         self._heartbeats = heartbeats
+        self._queue = queue
         self._numbers = itertools.count(1)
+        self._activity = activity.info()
+        self._client = activity.client()
 
     def sent(self) -> None:
         """Report that the call is being sent: a later attempt must not send it again."""
-        self._heartbeats.send(mcp.CallPhase(sent=True))
+        self.was_sent = True
+        self._heartbeats.send(mcp.CallPhase(sent=True, queue=self._queue))
+
+    async def record_sent(self) -> None:
+        """Report that the call is being sent, and wait until Temporal has recorded it.
+
+        Raises `ToolFailure` if this attempt has ended for Temporal: then the call must not be sent.
+        """
+        phase = mcp.CallPhase(sent=True, queue=self._queue)
+        self._heartbeats.send(phase)
+        handle = self._client.get_async_activity_handle(task_token=self._activity.task_token)
+        while True:
+            try:
+                await handle.heartbeat(phase)
+            except AsyncActivityCancelledError:
+                await activity.wait_for_cancelled()
+                raise asyncio.CancelledError from None
+            except RPCError as error:
+                if error.status not in _OUTAGES:
+                    ended = "This attempt of the call has ended; the tool was not called."
+                    raise mcp_failure(ErrorCategory.CANCELLED, ended) from None
+                await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
+            else:
+                self.was_sent = True
+                return
+
+    def waits(self, message: str) -> None:
+        """Show why the call has not been sent yet."""
+        waiting = mcp.CallProgress(done=0, message=redact(message)[:_MAX_MESSAGE_CHARS])
+        self._heartbeats.send(mcp.CallPhase(sent=False, progress=waiting, queue=self._queue))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Report `notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
         reached = mcp.CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
-        self._heartbeats.send(mcp.CallPhase(sent=True, progress=reached))
+        self._heartbeats.send(mcp.CallPhase(sent=True, progress=reached, queue=self._queue))
 
     async def elicit(
         self,
@@ -91,7 +133,7 @@ class Relay:
         asked = mcp.RelayedQuestion(key=key, method=method, message=message, **question)
         while True:
             try:
-                return await _ask_workflow(asked)
+                return await self._ask_workflow(asked)
             except WorkflowUpdateFailedError as error:
                 return mcp_types.ErrorData(
                     code=mcp_types.INTERNAL_ERROR, message=redact(f"The caller cannot be asked: {error.cause}")
@@ -105,15 +147,17 @@ class Relay:
                     )
             await _outage_pauses.pause(_OUTAGE_PAUSE_SECONDS)
 
+    async def _ask_workflow(self, question: mcp.RelayedQuestion) -> mcp.RelayedAnswer:
+        """Ask the question once, however often an attempt calls this: the update's id contains the question's key.
 
-async def _ask_workflow(question: mcp.RelayedQuestion) -> mcp.RelayedAnswer:
-    """Ask the question once, however often an attempt calls this: the update's id contains the question's key."""
-    info = activity.info()
-    handle = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
-    update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
-    return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
-        mcp.RELAY_UPDATE, question, id=update_id, result_type=mcp.RelayedAnswer
-    )
+        A session that serves several calls has tasks of its own, which belong to no activity.
+        """
+        info = self._activity
+        handle = self._client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+        update_id = f"{info.activity_id}-{info.attempt}-{question.key}"
+        return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
+            mcp.RELAY_UPDATE, question, id=update_id, result_type=mcp.RelayedAnswer
+        )
 
 
 class _RawAnswer(BaseModel):
@@ -177,21 +221,24 @@ Answer = TypeVar("Answer")
 async def list_tools(url: str, token: SecretStr) -> tuple[tuple[mcp.McpTool, ...], tuple[str, ...]]:
     """Return the tools of the server that can be used, and notes on the others. Raises `ToolFailure`."""
 
-    async def listed(session: ClientSession) -> tuple[list[WireTool], list[str]]:
-        found, notes = list[WireTool](), list[str]()
-        cursor, seen = None, set[str | None]()
-        while cursor not in seen and len(seen) < _MAX_PAGES:
-            seen.add(cursor)
-            page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
-            found += page.tools
-            notes += (page.meta or {}).get(NOTES, [])
-            cursor = page.next_cursor
-            if cursor is None:
-                break
-        return found[:_MAX_TOOLS], notes[:MAX_NOTES]
+    tools, notes = await _with_session(url, token, listed_tools)
+    return tuple(_tool_of(tool) for tool in tools), notes
 
-    tools, notes = await _with_session(url, token, listed)
-    return tuple({tool.name: _tool_of(tool) for tool in reversed(tools)}.values())[::-1], tuple(notes)
+
+async def listed_tools(session: ClientSession) -> tuple[tuple[WireTool, ...], tuple[str, ...]]:
+    """Return the tools of the server that can be used, each name once, and notes on the others."""
+    found, notes = list[WireTool](), list[str]()
+    cursor, seen = None, set[str | None]()
+    while cursor not in seen and len(seen) < _MAX_PAGES:
+        seen.add(cursor)
+        page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
+        found += page.tools
+        notes += (page.meta or {}).get(NOTES, [])
+        cursor = page.next_cursor
+        if cursor is None:
+            break
+    tools = found[:_MAX_TOOLS]
+    return tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1], tuple(notes[:MAX_NOTES])
 
 
 async def call_tool(
@@ -226,22 +273,79 @@ async def _with_session(
 
 @asynccontextmanager
 async def _session(url: str, token: SecretStr, relay: Relay | None) -> AsyncGenerator[ClientSession]:
-    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    transport = http_transport(url, {"Authorization": f"Bearer {token.get_secret_value()}"})
+    async with client_of(transport, relay) as client:
+        yield client.session
+
+
+class Callbacks(Protocol):
+    """Answers requests of a server to its client."""
+
+    async def elicit(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """Answer `elicitation/create`."""
+        ...
+
+    async def sample(
+        self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
+        """Answer `sampling/createMessage`."""
+        ...
+
+
+def client_of(transport: AbstractAsyncContextManager[Any], callbacks: Callbacks | None) -> Client:
+    """Return a client of the SDK; without `callbacks` it can answer nothing that the server asks."""
+    info = mcp_types.Implementation(name="outlast", version="1")
+    elicit, sample = (callbacks.elicit, callbacks.sample) if callbacks else (None, None)
+    return Client(
+        lenient(transport), client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample
+    )
+
+
+@asynccontextmanager
+async def http_transport(
+    url: str, headers: Mapping[str, str], *, rules: AddressRules | None = None
+) -> AsyncGenerator[Any]:
+    """Provide the streams of messages of a server at `url`. With `rules`, its address is checked, and redirects within
+    its origin are followed. Raises `ToolFailure` for an address that is not allowed.
+    """
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
-    async with httpx2.AsyncClient(headers=headers, timeout=timeout, transport=_ValidText()) as http:
-        transport = lenient(streamable_http_client(url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES))
-        info = mcp_types.Implementation(name="outlast", version="1")
-        elicit, sample = (relay.elicit, relay.sample) if relay else (None, None)
-        asked = Client(transport, client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample)
-        async with asked as client:
-            yield client.session
+    origin = None if rules is None else httpx2.URL(url)
+    if rules is not None:
+        await _check_address(httpx2.URL(url), rules)
+    client = httpx2.AsyncClient(
+        headers=dict(headers), timeout=timeout, transport=_ValidText(origin), follow_redirects=rules is not None
+    )
+    async with (
+        client as http,
+        streamable_http_client(url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
+    ):
+        yield streams
+
+
+async def _check_address(url: httpx2.URL, rules: AddressRules) -> None:
+    port = url.port or (443 if url.scheme == "https" else 80)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
+    except OSError:
+        raise mcp_failure(ErrorCategory.NETWORK, f"The host {url.host} cannot be resolved.") from None
+    rules.check_resolved(url.host, port, [ipaddress.ip_address(str(address[4][0])) for address in found])
 
 
 class _ValidText(httpx2.AsyncHTTPTransport):
     """A transport whose responses have valid text: the SDK cannot parse a message with half of a character."""
 
+    def __init__(self, origin: httpx2.URL | None = None) -> None:
+        """With an `origin`, other ones get no request: headers may contain secrets."""
+        super().__init__()
+        self._origin = origin
+
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request."""
+        origin = self._origin
+        if origin is not None and (request.url.scheme, request.url.netloc) != (origin.scheme, origin.netloc):
+            raise httpx2.UnsupportedProtocol("The server redirects to another origin.")
         response = await super().handle_async_request(request)
         mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if mime not in _MESSAGES:
@@ -268,24 +372,38 @@ class _CleanedStream(httpx2.AsyncByteStream):
 
 
 def _tool_of(tool: WireTool) -> mcp.McpTool:
+    return mcp.McpTool(**_fields_of(tool))
+
+
+def server_tool_of(tool: WireTool) -> mcp.ServerTool:
+    """Return a tool of a server of the operator's file."""
+    return mcp.ServerTool(**_fields_of(tool), annotated=tool.annotations is not None)
+
+
+def _fields_of(tool: WireTool) -> dict[str, Any]:
     hints = tool.annotations
-    return mcp.McpTool(
-        name=tool.name,
-        title=tool.title or (hints.title if hints else None),
-        description=tool.description or "",
-        input_schema=cast(dict[str, JsonValue], tool.input_schema),
-        output_schema=cast(dict[str, JsonValue] | None, tool.output_schema),
-        read_only=bool(hints and hints.read_only_hint),
-        destructive=not hints or hints.destructive_hint is not False,
-        idempotent=bool(hints and hints.idempotent_hint),
-        open_world=not hints or hints.open_world_hint is not False,
-    )
+    return {
+        "name": tool.name,
+        "title": tool.title or (hints.title if hints else None),
+        "description": tool.description or "",
+        "input_schema": cast(dict[str, JsonValue], tool.input_schema),
+        "output_schema": cast(dict[str, JsonValue] | None, tool.output_schema),
+        "read_only": bool(hints and hints.read_only_hint),
+        "destructive": not hints or hints.destructive_hint is not False,
+        "idempotent": bool(hints and hints.idempotent_hint),
+        "open_world": not hints or hints.open_world_hint is not False,
+    }
+
+
+def innermost(error: BaseException) -> BaseException:
+    """Return the error itself: task groups of the SDK wrap it in one or more exception groups."""
+    while isinstance(error, BaseExceptionGroup):
+        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    return error
 
 
 def _as_failure(error: BaseException) -> ToolFailure:
-    """Return the failure for an error of the SDK, whose task groups wrap it in one or more exception groups."""
-    while isinstance(error, BaseExceptionGroup):
-        error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
+    error = innermost(error)
     match error:
         case ToolFailure():
             return error

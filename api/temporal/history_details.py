@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_servers.activities import McpActorActivities
+from outlast.activities.mcp_servers.servers import McpServerActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.outputs.contracts import StoredDataset
 from outlast.activities.platform_requests.activities import RunWatchActivities
@@ -51,6 +52,7 @@ WAIT_FOR_RUN: Final = _name_of(RunActivities.wait_for_run)
 RESURRECT_RUN: Final = _name_of(RunResurrections.resurrect_run)
 ABORT_RUN: Final = _name_of(RunActivities.abort_run)
 CALL_MCP_TOOL: Final = _name_of(McpActorActivities.call_mcp_tool)
+CALL_SERVER_TOOL: Final = _name_of(McpServerActivities.call_server_tool)
 PLAIN_FUNCTION: Final = RUN_PLAIN_FUNCTION
 WATCH_RUN: Final = _name_of(RunWatchActivities.watch_run)
 FETCH_DATASET_ITEMS: Final = _name_of(DatasetActivities.fetch_dataset_items)

@@ -291,7 +291,8 @@ async def latest_heartbeat(description: WorkflowExecutionDescription, name: str,
 
 async def _heartbeat_progress(activity: PendingActivityInfo, converter: DataConverter) -> LiveProgress | None:
     """The progress that a proxied tool or a plain function reports."""
-    phase = await heartbeat(activity, converter, history_details.CALL_MCP_TOOL, CallPhase)
-    if phase is not None:
-        return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None
+    for name in (history_details.CALL_MCP_TOOL, history_details.CALL_SERVER_TOOL):
+        phase = await heartbeat(activity, converter, name, CallPhase)
+        if phase is not None:
+            return LiveProgress.model_validate(phase.progress.model_dump()) if phase.progress else None
     return await heartbeat(activity, converter, history_details.PLAIN_FUNCTION, LiveProgress)

@@ -245,13 +245,13 @@ class McpActors(CallActivities):
         request = mcp.CallMcpToolInput(
             caller=self._call.caller, actor=actor, tool=tool, arguments=arguments, caps=self._call.caps
         )
-        questions = _Questions(self._ask_all)
-        _handle_questions(questions.answer)
+        questions = Questions(self._ask_all)
+        handle_questions(questions.answer)
         try:
             with tool_errors(self._call.tool), timed("run"):
                 return await self._call_tool(request)
         finally:
-            _handle_questions(None)
+            handle_questions(None)
             await questions.withdraw()
 
     async def _call_tool(self, request: mcp.CallMcpToolInput) -> mcp.McpAnswer:
@@ -269,15 +269,16 @@ class McpActors(CallActivities):
         )
 
 
-def _handle_questions(
+def handle_questions(
     handler: Callable[[mcp.RelayedQuestion], Awaitable[mcp.RelayedAnswer]] | None,
 ) -> None:
+    """Answer questions of the server with `handler`; None: refuse them."""
     workflow.set_update_handler(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
         mcp.RELAY_UPDATE, handler
     )
 
 
-class _Questions:
+class Questions:
     """Questions of the server while its tool runs."""
 
     def __init__(self, ask_all: AskAll) -> None:

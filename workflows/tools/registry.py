@@ -37,6 +37,7 @@ from outlast.workflows.tools.common.workspace import BASH, READ
 from outlast.workflows.tools.core.actor_mcp import proxied_call
 from outlast.workflows.tools.core.actor_names import split_actor_tool
 from outlast.workflows.tools.core.call_actor import actor_tool
+from outlast.workflows.tools.core.server_calls import server_call
 from outlast.workflows.tools.core.standard_selection import STANDARD
 from outlast.workflows.tools.framework.changes import change_of, fitting, kind_of
 from outlast.workflows.tools.framework.mode import ActorFacts, Mode
@@ -251,6 +252,8 @@ def version_of_tool(mode: str, name: str, admitted: AdmittedTool | None) -> Tool
 def tool_for(call: ToolCall) -> Tool:
     """Return the definition for `call`, in its version. Raises `UnknownTool` or `ToolChanged`."""
     tools = _mode_tools(call.mode)
+    if call.server is not None:
+        return server_call(call)
     if call.proxies_mcp:
         return proxied_call(call)
     if call.actor is not None:
@@ -264,7 +267,7 @@ def tool_for(call: ToolCall) -> Tool:
 
 def executor_kind(call: ToolCall) -> Literal["none", "sync", "async"]:
     """Return the executor that decides when the call's handler returns."""
-    if call.proxies_mcp:
+    if call.proxies_mcp or call.server is not None:
         return "none"
     definition = None if call.actor else _known(call.mode).get(call.tool)
     if call.mode not in MODES or (call.actor is None and (definition is None or not definition.calls_actor)):

@@ -9,6 +9,7 @@ from temporalio.contrib.workflow_streams import _stream
 
 from outlast.activities.llm.streaming import PUBLISH_SIGNAL
 from outlast.activities.mcp_servers.activities import McpActorActivities
+from outlast.activities.mcp_servers.servers import McpServerActivities
 from outlast.activities.outputs.activities import OutputActivities
 from outlast.activities.runs.activities import RunActivities
 from outlast.activities.storages.datasets import DatasetActivities
@@ -22,6 +23,7 @@ from outlast.workflows.tool_call import ToolCallWorkflow
         (history_details.WAIT_FOR_RUN, RunActivities.wait_for_run),
         (history_details.ABORT_RUN, RunActivities.abort_run),
         (history_details.CALL_MCP_TOOL, McpActorActivities.call_mcp_tool),
+        (history_details.CALL_SERVER_TOOL, McpServerActivities.call_server_tool),
         (history_details.FETCH_DATASET_ITEMS, DatasetActivities.fetch_dataset_items),
         (history_details.STORE_DATASET, OutputActivities.store_dataset),
         (history_details.STORE_RECORD, OutputActivities.store_record),

@@ -1,0 +1,510 @@
+"""Sessions of this worker with the MCP servers of the operator's file: opened when they are needed, shared by the calls
+of their scope, ended when they are idle. A server that cannot be reached is tried again after growing pauses.
+"""
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import httpx2
+import mcp_types
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
+
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, category_of_status
+from outlast.activities.mcp_servers import contracts as mcp
+from outlast.activities.mcp_servers.activities import mcp_failure
+from outlast.activities.mcp_servers.config import HttpServer, McpServer, ServersFile, StdioServer
+from outlast.activities.mcp_servers.sessions import (
+    Relay,
+    call_to_its_end,
+    client_of,
+    http_transport,
+    innermost,
+    listed_tools,
+    server_tool_of,
+)
+from outlast.activities.mcp_servers.stdio import ProcessGuard, stdio_transport
+from outlast.activities.web.address_rules import AddressRules
+
+_log = logging.getLogger("outlast.mcp_servers")
+OPEN_SECONDS = 90.0
+"""A server may have to be downloaded by its command first."""
+_LONGEST_PAUSE_SECONDS = 60.0
+_STABLE_SECONDS = 30.0
+"""A session that lasted so long was no failed start."""
+_RULES = AddressRules(allow_private=True)
+"""The operator wrote the addresses, so they may be private; link-local ones, which serve credentials, may not."""
+
+Note = Callable[[str, str, Literal["ended", "lost", "restarted"]], Awaitable[None]]
+"""Reports an event of a session, by server and key."""
+_relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=None)
+
+
+class Session:
+    """One connection with a server, for any number of calls at a time. Its task opens and closes it."""
+
+    def __init__(self, server: McpServer, digest: str, guard: ProcessGuard) -> None:
+        self.server = server
+        self.digest = digest
+        self.holders = 0
+        """Calls that use the session, or wait for it."""
+        self._relays: list[Relay] = []
+        self.opened_at = 0.0
+        self.is_told = False
+        """True if a call was told that the session was lost."""
+        self.slots = asyncio.Semaphore(server.options.max_concurrent or 1_000_000)
+        self._guard = guard
+        self._wake = asyncio.Event()
+        self._closing = False
+        self._ended = False
+        self._idle_since = time.monotonic()
+        self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.create_task(self._run(), name=f"session with {server.name}")
+
+    @property
+    def is_open(self) -> bool:
+        """True while calls can be made."""
+        return not (self._ended or self._closing or self.task.done())
+
+    async def client(self) -> Client:
+        """Return the SDK's client, when it is connected. Raises `ToolFailure`."""
+        return await asyncio.shield(self._client)
+
+    @asynccontextmanager
+    async def used_by(self, relay: Relay) -> AsyncGenerator[Client]:
+        """Provide the client for one call, whose questions go to `relay`."""
+        self._relays.append(relay)
+        token = _relay_of_call.set(relay)
+        try:
+            yield await self.client()
+        finally:
+            _relay_of_call.reset(token)
+            self._relays.remove(relay)
+
+    def release(self) -> None:
+        """End the use by one call."""
+        self.holders -= 1
+        self._idle_since = time.monotonic()
+        self._wake.set()
+
+    @property
+    def was_closed(self) -> bool:
+        """True if it was idle or closed; false if its process or connection was lost."""
+        return self._closing
+
+    def end(self) -> None:
+        """Note that the connection was lost."""
+        self._ended = True
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the session when its last call has ended."""
+        self._closing = True
+        self._wake.set()
+
+    async def elicit(
+        self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
+    ) -> mcp_types.ElicitResult | mcp_types.ErrorData:
+        """`elicitation/create`: to the caller of the call that asks."""
+        relay = self._asking()
+        return await relay.elicit(context, params) if relay else _NOBODY
+
+    async def sample(
+        self, context: ClientRequestContext, params: mcp_types.CreateMessageRequestParams
+    ) -> mcp_types.CreateMessageResult | mcp_types.ErrorData:
+        """`sampling/createMessage`: to the caller of the call that asks."""
+        relay = self._asking()
+        return await relay.sample(context, params) if relay else _NOBODY
+
+    def _asking(self) -> Relay | None:
+        """Return the call that asks. Before MCP 2026-07-28 a question does not name its call: then it is the latest
+        one, unless calls of several callers are open.
+        """
+        own = _relay_of_call.get()
+        if own is not None:
+            return own
+        return self._relays[-1] if len({relay.caller_id for relay in self._relays}) == 1 else None
+
+    async def _run(self) -> None:
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                async with asyncio.timeout(OPEN_SECONDS):
+                    client = await stack.enter_async_context(client_of(self._transport(), self))
+                self.opened_at = self._idle_since = time.monotonic()
+                self._client.set_result(client)
+                await self._until_end()
+        except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+            if not self._client.done():
+                self._client.set_exception(failure_of(error, self.server))
+                self._client.exception()  # Somebody may have stopped waiting for it.
+            else:
+                _log.info("The session with the MCP server %s ended: %s", self.server.name, type(error).__name__)
+        finally:
+            self._ended = True
+            if not self._client.done():
+                self._client.cancel()
+
+    def _transport(self) -> AbstractAsyncContextManager[Any]:
+        if isinstance(self.server, StdioServer):
+            return stdio_transport(self.server, self._guard, self.end)
+        return http_transport(self.server.url, self.server.headers, rules=_RULES)
+
+    async def _until_end(self) -> None:
+        idle_seconds = self.server.options.idle_seconds
+        while not self._ended:
+            self._wake.clear()
+            left = self._idle_since + idle_seconds - time.monotonic()
+            if not self.holders and (self._closing or left <= 0):
+                self._closing = True
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(None if self.holders else max(left, 0.01)):
+                    await self._wake.wait()
+
+
+_NOBODY = mcp_types.ErrorData(
+    code=mcp_types.INVALID_REQUEST, message="It is not clear which caller this question is for."
+)
+
+
+class _Health:
+    """Failed starts of a server in a row, and the pause before the next one."""
+
+    def __init__(self) -> None:
+        self.failures = 0
+        self.reason = ""
+        self._not_before = 0.0
+
+    @property
+    def pause_seconds(self) -> float:
+        return max(0.0, self._not_before - time.monotonic())
+
+    def failed(self, reason: str) -> None:
+        """Count a failure; several calls that waited for the same start count once."""
+        if self.pause_seconds > 0:
+            return
+        self.failures += 1
+        _log.warning("An MCP server cannot be used (%d times in a row): %s", self.failures, reason)
+        self.reason = reason
+        self._not_before = time.monotonic() + min(_LONGEST_PAUSE_SECONDS, 0.5 * 2 ** min(self.failures, 10))
+
+    def recovered(self) -> None:
+        self.failures, self._not_before = 0, 0.0
+
+
+class ServerPool:
+    """The sessions of one worker."""
+
+    def __init__(self, file: ServersFile, note: Note) -> None:
+        self._file = file
+        self._note = note
+        self._guard = ProcessGuard()
+        self._sessions: dict[tuple[str, str], Session] = {}
+        self._lost = set[tuple[str, str]]()
+        """Sessions whose end their next call has to be told."""
+        self._health: dict[str, _Health] = {}
+        self._single: dict[str, asyncio.Semaphore] = {}
+        self._watches = set[asyncio.Task[None]]()
+
+    def server(self, name: str) -> McpServer:
+        """Return the server of this name. Raises `ToolFailure` if it is not in the file, or cannot be used."""
+        server = self._file.current.get(name)
+        if server is None:
+            raise mcp_failure(
+                ErrorCategory.NOT_FOUND,
+                f"There is no MCP server {name!r} in the file of this worker.",
+                "The operator may have removed it.",
+            )
+        if server.problem is not None:
+            raise mcp_failure(ErrorCategory.VALIDATION, f"The MCP server {name} cannot be used: {server.problem}.")
+        return server
+
+    def digest(self, name: str) -> str:
+        """Return the digest of the server's configuration."""
+        return self._file.current.digest(name)
+
+    def keeps_no_state(self, name: str, scope: mcp.SessionScope) -> bool:
+        """Return True if every worker may have its own session of this scope: nothing is lost with it."""
+        options = self.server(name).options
+        return scope == "call" or options.stateless or (scope == "shared" and options.session is None)
+
+    def mark_lost(self, name: str, key: str) -> None:
+        """Note that a session was lost with its worker."""
+        self._lost.add((name, key))
+
+    async def listing(self, name: str) -> mcp.ServerListing:
+        """Return what a server offers, from a session of its own. Raises `ToolFailure`."""
+        server, health = self.server(name), self._health_of(name)
+        session = Session(server, self.digest(name), self._guard)
+        session.holders = 1
+        try:
+            client = await session.client()
+            tools, notes = await listed_tools(client.session)
+            listing = mcp.ServerListing(
+                server=name,
+                tools=tuple(server_tool_of(tool) for tool in tools if server.options.offers(tool.name)),
+                notes=notes,
+                instructions=client.instructions,
+                protocol=client.protocol_version,
+                listed_at=datetime.now(UTC),
+                kind=server.kind,
+            )
+        except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+            raise failure_of(error, server) from None
+        finally:
+            session.release()
+            session.close()
+            await asyncio.wait([session.task])
+        health.recovered()
+        return listing
+
+    async def call(self, request: mcp.CallServerToolInput, arguments: dict[str, Any], relay: Relay) -> dict[str, Any]:
+        """Return the raw result of the tool. Raises `ToolFailure`: of the category `outcome_unknown` if the request was
+        sent and its answer was lost.
+        """
+        server = self.server(request.server)
+        async with self._session(server, request, relay) as session:
+            return await self._call_in(session, request, arguments, relay)
+
+    async def close(self) -> None:
+        """End all sessions, and the processes of servers."""
+        for (name, key), session in list(self._sessions.items()):
+            session.close()
+            if not session.server.options.stateless:
+                await self._note(name, key, "lost")
+        tasks = [session.task for session in self._sessions.values()]
+        if tasks:
+            await asyncio.wait(tasks, timeout=15)
+        for task in [*tasks, *self._watches]:
+            task.cancel()
+        await self._guard.close()
+
+    async def _call_in(
+        self, session: Session, request: mcp.CallServerToolInput, arguments: dict[str, Any], relay: Relay
+    ) -> dict[str, Any]:
+        name = request.server
+        if session.slots.locked():
+            relay.waits(f"Waiting for other calls of the MCP server {name}.")
+        async with session.slots, session.used_by(relay) as client:
+            if request.repeats_safely:
+                relay.sent()
+            else:
+                await relay.record_sent()
+            limit = asyncio.timeout(request.timeout_seconds)
+            try:
+                async with limit:
+                    return await call_to_its_end(client.session, request.tool, arguments, relay)
+            except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+                if limit.expired():
+                    raise _timed_out(request) from None
+                if _is_session_gone(error, session.server):
+                    session.is_told = _was_refused(error)
+                    session.end()
+                    if session.is_told:
+                        raise _session_lost(name) from None
+                raise _after_sending(failure_of(error, session.server), request) from None
+
+    @asynccontextmanager
+    async def _session(
+        self, server: McpServer, request: mcp.CallServerToolInput, relay: Relay
+    ) -> AsyncGenerator[Session]:
+        if request.session != "call":
+            session = await self._shared_session(server, request, relay)
+            try:
+                yield session
+            finally:
+                session.release()
+            return
+        slots = self._single.setdefault(server.name, asyncio.Semaphore(server.options.max_concurrent or 1_000_000))
+        if slots.locked():
+            relay.waits(f"Waiting for other calls of the MCP server {server.name}.")
+        async with slots:
+            session = await self._opened(server.name, relay)
+            try:
+                yield session
+            finally:
+                session.release()
+                session.close()
+
+    async def _shared_session(self, server: McpServer, request: mcp.CallServerToolInput, relay: Relay) -> Session:
+        """Return the open session of this key, or open one. Raises the failure that tells of a lost one, once."""
+        place = (server.name, request.session_key)
+        session = self._sessions.get(place)
+        digest = self.digest(server.name)
+        if session is not None and session.is_open and session.digest != digest:
+            session.close()  # The file has changed: calls that it has end first.
+            del self._sessions[place]
+            session, keeps_state = None, not self.keeps_no_state(server.name, request.session)
+            if keeps_state:
+                self._lost.add(place)
+        if place in self._lost and request.tells_loss:
+            self._lost.discard(place)
+            if not self.keeps_no_state(server.name, request.session) and not await self._only_reads(server, request):
+                raise _session_lost(server.name)
+        return await self._opened(server.name, relay, place)
+
+    async def _only_reads(self, server: McpServer, request: mcp.CallServerToolInput) -> bool:
+        """Return True for a shared session of a server whose tools all can be repeated: no state was lost."""
+        if request.session != "shared":
+            return False
+        try:
+            listing = await self.listing(server.name)
+        except ToolFailure:
+            return False
+        return all(tool.read_only or tool.idempotent for tool in listing.tools)
+
+    async def _opened(self, name: str, relay: Relay, place: tuple[str, str] | None = None) -> Session:
+        """Return an open session, held for the call. While the server cannot be reached, the call waits.
+
+        Raises `ToolFailure` for an error that lasts, such as a program that does not exist.
+        """
+        health = self._health_of(name)
+        while True:
+            while (pause := health.pause_seconds) > 0:
+                relay.waits(f"Waiting for the MCP server {name}, which is tried again: {health.reason}")
+                await asyncio.sleep(pause)
+            session = self._begun(name, place)
+            try:
+                await session.client()
+            except asyncio.CancelledError:
+                session.release()
+                if place is None:
+                    session.close()
+                raise
+            except ToolFailure as error:
+                session.release()
+                if not error.envelope.retryable:
+                    raise
+                health.failed(error.envelope.message)
+            else:
+                if place is None:
+                    health.recovered()
+                return session
+
+    def _begun(self, name: str, place: tuple[str, str] | None) -> Session:
+        """Return the session of `place` that is open or being opened, else begin one; held for the call."""
+        present = self._sessions.get(place) if place is not None else None
+        if present is not None and present.is_open:
+            present.holders += 1
+            return present
+        session = Session(self.server(name), self.digest(name), self._guard)
+        session.holders = 1
+        if place is not None:
+            self._sessions[place] = session
+            self._watch(place, session)
+        return session
+
+    def _watch(self, place: tuple[str, str], session: Session) -> None:
+        """Note how a session ends."""
+        watch = asyncio.create_task(self._ended(place, session))
+        self._watches.add(watch)
+        watch.add_done_callback(self._watches.discard)
+
+    async def _ended(self, place: tuple[str, str], session: Session) -> None:
+        await asyncio.wait([session.task])
+        was_closed = session.was_closed
+        if self._sessions.get(place) is session:
+            del self._sessions[place]
+        if session.opened_at == 0.0:
+            return
+        if was_closed:
+            self._health_of(place[0]).recovered()
+            await self._note(*place, "ended")
+            return
+        if not session.is_told:
+            self._lost.add(place)
+        health = self._health_of(place[0])
+        if time.monotonic() - session.opened_at < _STABLE_SECONDS:
+            health.failed("its process or connection ended soon after its start")
+        else:
+            health.recovered()
+        _log.warning("The session with the MCP server %s was lost", place[0])
+        await self._note(*place, "restarted")
+
+    def _health_of(self, name: str) -> _Health:
+        return self._health.setdefault(name, _Health())
+
+
+def failure_of(error: BaseException, server: McpServer) -> ToolFailure:
+    """Return the failure for an error of the SDK, of a server of the operator's file."""
+    error = innermost(error)
+    if isinstance(error, ToolFailure):
+        return error
+    category, reason = _described(error, server)
+    return mcp_failure(category, f"The MCP server {server.name} {reason}")
+
+
+def _described(error: BaseException, server: McpServer) -> tuple[ErrorCategory, str]:
+    match error:
+        case MCPError(code=mcp_types.CONNECTION_CLOSED):
+            described = ErrorCategory.PLATFORM, "closed the connection."
+        case MCPError(code=mcp_types.REQUEST_TIMEOUT) | TimeoutError() | httpx2.TimeoutException():
+            described = ErrorCategory.TIMEOUT, "did not answer in time."
+        case MCPError():
+            # For HTTP, the SDK uses INTERNAL_ERROR for a status as well, and PARSE_ERROR for an unreadable answer.
+            codes = (mcp_types.INTERNAL_ERROR, mcp_types.PARSE_ERROR)
+            is_lost = isinstance(server, HttpServer) and error.code in codes
+            said = "no message of JSON-RPC" if error.code == mcp_types.PARSE_ERROR else f"{error} (code {error.code})"
+            described = ErrorCategory.PLATFORM if is_lost else ErrorCategory.VALIDATION, f"answered: {said}"
+        case httpx2.HTTPStatusError():
+            status = error.response.status_code
+            described = category_of_status(status), f"answered with the HTTP status {status}."
+        case httpx2.UnsupportedProtocol():
+            described = ErrorCategory.PERMISSION, "redirects to another origin, which is not followed."
+        case httpx2.HTTPError() | OSError():
+            described = ErrorCategory.NETWORK, f"cannot be reached: {type(error).__name__}."
+        case _:
+            described = ErrorCategory.UNKNOWN, f"failed: {type(error).__name__}."
+    return described
+
+
+def _after_sending(error: ToolFailure, request: mcp.CallServerToolInput) -> ToolFailure:
+    """Return the failure of a call that was sent: an answer of the server, or `outcome_unknown`."""
+    envelope = error.envelope
+    where = f"{mcp.NOT_CALLED} '{request.tool}' of the MCP server '{request.server}'"
+    if not envelope.retryable and envelope.category is not ErrorCategory.UNKNOWN:
+        return ToolFailure.of(envelope.category, f"{where}: {envelope.message}", envelope.hint)
+    return ToolFailure.of(ErrorCategory.OUTCOME_UNKNOWN, f"{where}: its answer was lost: {envelope.message}")
+
+
+def _timed_out(request: mcp.CallServerToolInput) -> ToolFailure:
+    category = ErrorCategory.TIMEOUT if request.repeats_safely else ErrorCategory.OUTCOME_UNKNOWN
+    return ToolFailure.of(
+        category,
+        f"{mcp.NOT_CALLED} '{request.tool}' of the MCP server '{request.server}': it did not answer within "
+        f"{request.timeout_seconds:g} seconds.",
+    )
+
+
+def _session_lost(name: str) -> ToolFailure:
+    return ToolFailure.of(
+        ErrorCategory.CONFLICT,
+        f"{mcp.SESSION_LOST} {name} was lost: its process, its connection or its worker has ended. What the server "
+        "kept only in this session is gone. This call was not made.",
+        "The same call may be made again: it opens another session. Repeat earlier calls that it builds on.",
+    )
+
+
+def _is_session_gone(error: BaseException, server: McpServer) -> bool:
+    error = innermost(error)
+    if not isinstance(error, MCPError):
+        return True
+    return error.code == mcp_types.CONNECTION_CLOSED or (isinstance(server, HttpServer) and _was_refused(error))
+
+
+def _was_refused(error: BaseException) -> bool:
+    """Return True for the answer 404 of a server that does not know the session any more: nothing was executed."""
+    error = innermost(error)
+    return (
+        isinstance(error, MCPError)
+        and error.code == mcp_types.INVALID_REQUEST
+        and error.message == "Session terminated"
+    )

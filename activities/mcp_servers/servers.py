@@ -1,0 +1,161 @@
+"""Activities of workers with a file of MCP servers: list the tools of a server, and call one of them at most once."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import Client
+from temporalio.common import RetryPolicy
+from temporalio.service import RPCError
+
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure
+from outlast.activities.failures.exceptions import OutputError
+from outlast.activities.heartbeat import heartbeating
+from outlast.activities.mcp_servers import contracts as mcp
+from outlast.activities.mcp_servers.activities import (
+    MAX_ANSWER_BYTES,
+    answer_bytes,
+    as_mcp_answer,
+    refuse_unknown_result,
+)
+from outlast.activities.mcp_servers.config import ServersFile
+from outlast.activities.object_store import OutputObjects
+from outlast.activities.outputs.contracts import StoredOutput
+from outlast.activities.outputs.jmespath_client import expressions
+from outlast.activities.outputs.jmespath_process import Query
+from outlast.activities.outputs.output_format import stored_output
+from outlast.activities.outputs.writer import OutputWriter
+from outlast.activities.workflow_requests import ignore_missing, update_with_start
+
+SERVER_CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
+SERVER_CALL_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
+"""The workflow decides whether a call is made again: it knows whether that is safe."""
+LIST_TIMEOUT = timedelta(seconds=110)
+LIST_WORKER_TIMEOUT = timedelta(seconds=20)
+"""Time for a worker with a file of servers to begin."""
+CHECK_TIMEOUT = timedelta(seconds=60)
+_MAX_CHECKED_BYTES = 1_000
+
+
+class McpServerActivities:
+    """Lists and calls tools of the MCP servers in the operator's file."""
+
+    def __init__(
+        self, file: ServersFile, client: Client, objects: OutputObjects, *, queue: str, workflows_queue: str
+    ) -> None:
+        """`queue` is this worker's own. The workflows of servers are on `workflows_queue`."""
+        self._client = client
+        self._objects = objects
+        self.queue = queue
+        """Queue of this worker, for calls of its sessions."""
+        self._workflows_queue = workflows_queue
+        # Loads the MCP SDK with its servers, which workers without a file of servers do not need.
+        from outlast.activities.mcp_servers.pool import ServerPool  # noqa: PLC0415
+
+        self._pool = ServerPool(file, self._note)
+
+    async def close(self) -> None:
+        """End all sessions and the processes of servers."""
+        await self._pool.close()
+
+    @activity.defn
+    async def list_server_tools(self, request: mcp.ListServerInput) -> mcp.ServerListing:
+        """Return the tools of a server now, from a session of its own."""
+        with as_activity_failure():
+            async with heartbeating():
+                return await self._pool.listing(request.server)
+
+    @activity.defn
+    async def call_server_tool(self, request: mcp.CallServerToolInput) -> mcp.ServerAnswer:
+        """Call a tool once, or return the queue of the worker that has the session.
+
+        Fails with `outcome_unknown` if the request was sent and its answer was lost; with `conflict` for the first call
+        after a session was lost; with another category if the tool was not called, or if the server refused the call.
+        """
+        with as_activity_failure():
+            async with heartbeating() as heartbeats:
+                has_place = not self._pool.keeps_no_state(request.server, request.session)
+                if has_place and not request.is_placed:
+                    place = await self._place(request)
+                    if place.queue != self.queue:
+                        return mcp.ServerAnswer(queue=place.queue)
+                    if place.replaces:
+                        self._pool.mark_lost(request.server, request.session_key)
+                from outlast.activities.mcp_servers.sessions import Relay  # noqa: PLC0415 (as above)
+
+                relay = Relay(heartbeats, caller_id=request.caller_id, queue=self.queue if has_place else None)
+                answer = await self._pool.call(request, dict(request.arguments), relay)
+                refuse_unknown_result(answer)
+                return await self._recorded(answer, request)
+
+    @activity.defn
+    async def check_server_call(self, request: mcp.CheckDoneInput) -> bool | None:
+        """Return what a `verify` says: whether the call was executed; None if its expression cannot tell."""
+        with as_activity_failure():
+            texts = [str(block["text"]) for block in request.answer.content if "text" in block]
+            value = {
+                "structured": request.answer.structured,
+                "content": list(request.answer.content),
+                "text": "\n".join(texts),
+                "is_error": request.answer.is_error,
+            }
+            try:
+                async with expressions(
+                    Query(filter=None, select=request.expression, max_bytes=_MAX_CHECKED_BYTES, paging=0)
+                ) as query:
+                    found = (await query.evaluate(json.dumps(value).encode())).get("value")
+            except OutputError as error:
+                raise ToolFailure(error.envelope()) from None
+            return found if isinstance(found, bool) else None
+
+    async def _place(self, request: mcp.CallServerToolInput) -> mcp.SessionPlace:
+        placed = mcp.PlaceSessionInput(
+            key=request.session_key, candidate_queue=self.queue, lost_queue=request.lost_queue
+        )
+        server = self._pool.server(request.server)
+        state = mcp.ServerState(server=server.name, kind=server.kind)
+        return await update_with_start(
+            self._client,
+            mcp.PLACE_SESSION_UPDATE,
+            placed,
+            mcp.SessionPlace,
+            mcp.SERVER_WORKFLOW,
+            state,
+            id=mcp.server_workflow_id(server.name),
+            task_queue=self._workflows_queue,
+            static_summary=f"MCP server {server.name}",
+        )
+
+    async def _recorded(self, answer: dict[str, Any], request: mcp.CallServerToolInput) -> mcp.ServerAnswer:
+        """Return the answer, stored if it is too large for a history."""
+        if answer_bytes(answer) <= MAX_ANSWER_BYTES:
+            return mcp.ServerAnswer(answer=as_mcp_answer(answer))
+        if request.scope is None:
+            raise ToolFailure.of(ErrorCategory.VALIDATION, "The answer is too large.", "Ask the tool for less.")
+        stored = await self._stored(answer, request)
+        return mcp.ServerAnswer(stored=stored, answer=mcp.McpAnswer(is_error=answer.get("isError") is True))
+
+    async def _stored(self, answer: dict[str, Any], request: mcp.CallServerToolInput) -> StoredOutput:
+        assert request.scope is not None
+        value = {"content": answer.get("content") or [], "structured": answer.get("structuredContent")}
+        content = json.dumps(value, ensure_ascii=False).encode()
+        async with OutputWriter(
+            self._objects, request.scope, what=f"answer of {request.server}", kind="json"
+        ) as writer:
+            await writer.write(content)
+            ttl = timedelta(seconds=request.ttl_seconds)
+            manifest = await writer.finish(content_type="application/json", ttl=ttl)
+            return stored_output(manifest).model_copy(update={"fields": ()})
+
+    async def _note(self, server: str, key: str, event: str) -> None:
+        """Report an event of a session to the server's workflow, if it can be reached."""
+        note = mcp.SessionNote.model_validate({"key": key, "queue": self.queue, "event": event})
+        try:
+            with ignore_missing():
+                await self._client.get_workflow_handle(mcp.server_workflow_id(server)).signal(
+                    mcp.NOTE_SESSION_SIGNAL, note
+                )
+        except RPCError:
+            activity.logger.warning("An event of a session with the MCP server %s was not reported", server)

@@ -1,0 +1,253 @@
+"""MCP servers that are processes of this worker: each in its own process group, and never left behind.
+
+A server's group ends with its session. If this worker is killed, one `/bin/sh` that reads from a pipe of the worker
+ends all groups: the kernel closes the pipe whatever the worker died of.
+"""
+
+import asyncio
+import logging
+import os
+import resource
+import signal
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import anyio
+import mcp_types
+from mcp.shared.message import SessionMessage
+
+from outlast.activities.contracts import ErrorCategory
+from outlast.activities.failures.classify import ToolFailure, without_credentials
+from outlast.activities.mcp_servers.config import StdioServer
+from outlast.activities.unicode_text import valid_json_text
+
+_log = logging.getLogger("outlast.mcp_servers")
+_MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+_MAX_LOG_LINE_BYTES = 4_000
+_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
+"""Variables of the worker that servers get. Everything else, such as its secrets, they get from the file alone."""
+_EXIT_SECONDS = 2.0
+"""Time to exit after its standard input was closed, and again after SIGTERM."""
+_LIMITS: Final = {
+    resource.RLIMIT_CORE: 0,
+    resource.RLIMIT_NOFILE: 4_096,
+    resource.RLIMIT_DATA: 8 * 1024**3,
+}
+"""Of each process of a server: no core dumps, open files, bytes of memory of its own."""
+
+_SHELL = "/bin/sh"
+_GUARD = """
+trap '' INT TERM HUP
+groups=
+while read -r change group; do
+  rest=
+  for one in $groups; do [ "$one" = "$group" ] || rest="$rest $one"; done
+  groups=$rest
+  [ "$change" = - ] || groups="$groups $group"
+done
+for one in $groups; do kill -TERM -- "-$one" 2>/dev/null; done
+[ -z "$groups" ] || sleep 1
+for one in $groups; do kill -KILL -- "-$one" 2>/dev/null; done
+"""
+
+
+class ProcessGuard:
+    """Ends the process groups of this worker when the worker is dead. One small process, started when it is needed."""
+
+    def __init__(self) -> None:
+        self._process: asyncio.subprocess.Process | None = None
+        self._groups = set[int]()
+        self._starting = asyncio.Lock()
+
+    async def start(self) -> None:
+        """Start the guard, or another one for a guard that was killed."""
+        async with self._starting:
+            if self._process is not None and self._process.returncode is None:
+                return
+            self._process = await asyncio.create_subprocess_exec(
+                _SHELL,
+                "-c",
+                _GUARD,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL,
+                env={"PATH": os.environ.get("PATH", os.defpath)},
+                start_new_session=True,
+            )
+            for group in self._groups:
+                self._tell("+", group)
+
+    def add(self, group: int) -> None:
+        """End this process group with the worker."""
+        self._groups.add(group)
+        self._tell("+", group)
+
+    def remove(self, group: int) -> None:
+        """Forget a group that has ended."""
+        self._groups.discard(group)
+        self._tell("-", group)
+
+    async def close(self) -> None:
+        """End the guard, and the groups that are left."""
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            await self._process.wait()
+
+    def _tell(self, change: str, group: int) -> None:
+        if self._process is not None and self._process.stdin is not None and self._process.returncode is None:
+            self._process.stdin.write(f"{change} {group}\n".encode())
+
+
+@asynccontextmanager
+async def stdio_transport(
+    server: StdioServer, guard: ProcessGuard, has_ended: Callable[[], None]
+) -> AsyncGenerator[Any]:
+    """Run the server, and provide the streams of messages that the SDK's session needs. Calls `has_ended` when the
+    server closes its standard output.
+
+    Raises `ToolFailure` if the process cannot be started.
+    """
+    await guard.start()
+    process = await _started(server)
+    guard.add(process.pid)
+    incoming_writer, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, outgoing_reader = anyio.create_memory_object_stream[SessionMessage](0)
+    try:
+        async with anyio.create_task_group() as group:
+            group.start_soon(_read_messages, server.name, process, incoming_writer, has_ended)
+            group.start_soon(_write_messages, process, outgoing_reader, incoming_writer)
+            group.start_soon(_log_errors, server.name, process)
+            try:
+                yield incoming, outgoing
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await outgoing.aclose()
+                    await _end(process)
+                group.cancel_scope.cancel()
+    finally:
+        _kill_group(process.pid, signal.SIGKILL)
+        guard.remove(process.pid)
+        for stream in (incoming_writer, incoming, outgoing, outgoing_reader):
+            stream.close()
+
+
+async def _started(server: StdioServer) -> asyncio.subprocess.Process:
+    inherited = {name: value for name in _INHERITED if (value := os.environ.get(name)) is not None}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**inherited, **server.env},
+            cwd=server.cwd,
+            start_new_session=True,
+            limit=_MAX_MESSAGE_BYTES,
+        )
+    except (OSError, ValueError) as error:
+        # The message of the exception may contain arguments.
+        reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else type(error).__name__
+        missing = isinstance(error, FileNotFoundError) and not server.cwd.is_dir()
+        what = "its folder does not exist" if missing else f"its program cannot be run ({reason})"
+        raise ToolFailure.of(
+            ErrorCategory.FILESYSTEM,
+            f"The MCP server {server.name} cannot be started: {what}.",
+            "The operator can correct `command` and `cwd` in the file of MCP servers.",
+        ) from None
+    _limit(process.pid)
+    return process
+
+
+def _limit(pid: int) -> None:
+    """Limit the process, and those that it starts. Only Linux can limit another process."""
+    set_limit: Callable[..., Any] | None = getattr(resource, "prlimit", None)
+    if set_limit is None:
+        return
+    for kind, most in _LIMITS.items():
+        with suppress(OSError, ValueError):
+            _, hard = set_limit(pid, kind)
+            least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+            set_limit(pid, kind, (least, least))
+
+
+async def _read_messages(
+    server: str, process: asyncio.subprocess.Process, received: Any, has_ended: Callable[[], None]
+) -> None:
+    assert process.stdout is not None
+    async with received:
+        with suppress(OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+            try:
+                while line := await process.stdout.readline():
+                    if (message := _message_of(line)) is not None:
+                        await received.send(message)
+                    elif line.strip():
+                        # A server that prints something else, such as a banner, works with other clients as well.
+                        _log.warning("The MCP server %s wrote a line that is no message", server)
+            except ValueError:
+                _log.error("The MCP server %s sent more than %d bytes in a line", server, _MAX_MESSAGE_BYTES)
+    has_ended()
+
+
+def _message_of(line: bytes) -> SessionMessage | None:
+    try:
+        text = valid_json_text(line)
+        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(text, by_name=False))
+    except ValueError:
+        return None
+
+
+async def _write_messages(process: asyncio.subprocess.Process, sent: Any, received: Any) -> None:
+    assert process.stdin is not None
+    try:
+        async with sent:
+            async for item in sent:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+    except (OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+        # The session sees the end of the connection, and not a request that is never answered.
+        await received.aclose()
+
+
+async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
+    """Log the standard error of the server, line by line."""
+    assert process.stderr is not None
+    buffered = b""
+    while True:
+        with suppress(OSError):
+            chunk = await process.stderr.read(4_096)
+            *lines, buffered = (buffered + chunk).split(b"\n")
+            if not chunk or len(buffered) > _MAX_LOG_LINE_BYTES:
+                lines, buffered = [*lines, buffered], b""
+            for line in lines:
+                if text := without_credentials(line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()):
+                    _log.info("stderr of an MCP server: %s", text, extra={"mcp_server": server})
+            if chunk:
+                continue
+        return
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the server as the protocol says: close its input, wait, then signal its group."""
+    if process.stdin is not None:
+        process.stdin.close()
+    if not await _has_exited(process):
+        _kill_group(process.pid, signal.SIGTERM)
+        if not await _has_exited(process):
+            _kill_group(process.pid, signal.SIGKILL)
+            await _has_exited(process)
+
+
+async def _has_exited(process: asyncio.subprocess.Process) -> bool:
+    """Wait for the process. `Process.wait` would also wait for others that have its pipes."""
+    deadline = anyio.current_time() + _EXIT_SECONDS
+    while process.returncode is None and anyio.current_time() < deadline:
+        await anyio.sleep(0.01)
+    return process.returncode is not None
+
+
+def _kill_group(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
