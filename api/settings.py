@@ -123,6 +123,9 @@ class ApiSettings(Settings):
     comma-separated."""
     max_wait_seconds: int = Field(default=300, ge=1)
     """Maximum wait that a request may set."""
+    max_listed_tools: int = Field(default=40, ge=0, le=100_000)
+    """Tools of servers, Actors and the operator that an MCP connection lists. With more, it has tools to search,
+    describe and call them instead; 0 lists all."""
     mcp_session_idle_seconds: int = Field(default=1_800, ge=1, le=30 * 86_400)
     """An MCP session without a request for this long ends."""
     compaction: bool = True

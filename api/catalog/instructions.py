@@ -21,6 +21,11 @@ COMMON = (
         ("get-task", "list-tasks", "cancel-task"),
     ),
     Instruction(
+        "- There are more tools than those listed. Find them with search-tools, read their schemas with\n"
+        "  describe-tools, and call them with call-tool.",
+        ("search-tools", "describe-tools", "call-tool"),
+    ),
+    Instruction(
         "- A large output is stored: the answer has `compressed: true`, a `locator`, and a summary with the first\n"
         "  rows, which are often enough. If not, restore only the part that you need, as the answer describes: a\n"
         "  filter, few fields, a range. Do not restore an output to repeat it or pass it on: refer to its locator.",

@@ -12,10 +12,20 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.coercion import coerced
 from outlast.api.catalog.catalog import MaskGate, narrowed
+from outlast.api.catalog.discovery import ToolSearch, summary_of
 from outlast.api.catalog.mcp_results import call_result
-from outlast.api.errors import ApiError, ApproverNeeded, ForbiddenScope, InvalidCall, MaskedToolCalled, TaskFinished
+from outlast.api.errors import (
+    ApiError,
+    ApproverNeeded,
+    ForbiddenScope,
+    InvalidCall,
+    MaskedToolCalled,
+    TaskFinished,
+    tool_error,
+)
 from outlast.api.local_calls import LocalCall
 from outlast.api.local_tools import LocalTools
 from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
@@ -32,19 +42,28 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol import request_meta, versions
 from outlast.api.mcp.protocol.request_meta import ProgressNote, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
-from outlast.api.mcp.tool_lists import own_schema
+from outlast.api.mcp.tool_lists import own_schema, tool_entries
 from outlast.api.services import Services
 from outlast.api.tasks.arguments import split_wait
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.deduplication import with_origin_note
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.workflows.contracts.tool_calls import Content, ResourceLink, TaskStatus, ToolResult
+from outlast.workflows.contracts.tool_masks import resolve
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
+from outlast.workflows.tools.common.discovery_tools import (
+    CALL_TOOL,
+    DISCOVERY_TOOLS,
+    CallToolArguments,
+    DescribeToolsArguments,
+    SearchToolsArguments,
+)
 from outlast.workflows.tools.common.invalid import shown_input
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.registry import ToolSet, UnknownTool
+from outlast.workflows.tools.registry import ToolSet, UnknownTool, tool_set
 
 _LEVELS: tuple[str, ...] = get_args(types.LoggingLevel)
 _LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"
@@ -57,6 +76,7 @@ TASK_META = "outlast/taskId"
 REUSED_META = "outlast/reused"
 """Key in the `_meta` of a result: the task already existed, for an identical call."""
 _FIRST_QUESTION_SECONDS = 5.0
+_DISCOVERY_NAMES = frozenset(one.name for one in DISCOVERY_TOOLS)
 _STATE_SECONDS = 30.0
 """Longest wait for the start of a run, and then for its first message, if the client does not wait."""
 _BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
@@ -90,14 +110,16 @@ class CallToolHandler:
         self._states = request_meta.RequestStates(services.sealer)
         self._pending = PendingCalls(services.tasks)
         self._masks = MaskGate(services.settings)
+        self._search = ToolSearch()
 
     async def call(self, ctx: versions.Context, params: CallToolRequestParams) -> dict[str, Any]:
         """Answer `tools/call`. Raises -32602 for an unknown tool."""
         client = await self._connections.client(ctx)
         tools = await self._connections.tools(client)
+        params = _unwrapped(tools, params)
         definition = self._find_tool(client, tools, params)
         if definition.in_front:
-            result = await self._call_front_tool(client, tools, definition, params)
+            result = await self._call_front_tool(ctx, client, tools, definition, params)
             return call_result(await self.offer_added_actor(ctx, client, result), mode=client.mode)
         client.principal.require("call")
         _require_client_needs(ctx, definition)
@@ -113,6 +135,7 @@ class CallToolHandler:
         client = await self._connections.client(ctx)
         client.principal.require("call")
         tools = await self._connections.tools(client)
+        params = _unwrapped(tools, params)
         definition = self._find_tool(client, tools, params)
         dialect = dialect_of(client.mode)
         if dialect.task_support(definition) is None:
@@ -161,7 +184,7 @@ class CallToolHandler:
             raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 
     async def _call_front_tool(
-        self, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
+        self, ctx: versions.Context, client: Client, tools: ToolSet, definition: Tool, params: CallToolRequestParams
     ) -> ToolResult:
         """Run a local tool (`get-task`, ...)."""
         meta = _meta_of(params)
@@ -180,7 +203,30 @@ class CallToolHandler:
             idempotency_key=request_meta.idempotency_key(meta),
             options=request_meta.options_for_started_calls(meta),
         )
+        if definition.name in _DISCOVERY_NAMES:
+            return await self._discover(call, tools, legacy=not versions.is_modern(ctx))
         return await self._local_tools.call(call)
+
+    async def _discover(self, call: LocalCall, tools: ToolSet, *, legacy: bool) -> ToolResult:
+        """Run `search-tools` or `describe-tools`, or explain why `call-tool` calls nothing."""
+        try:
+            call.principal.require("read")
+            match call.definition.parse(call.arguments):
+                case SearchToolsArguments(query=query, limit=limit):
+                    active = resolve(tools.tools, call.mask).active if call.mask is not None else None
+                    found = await self._search.search(tools, query, limit, among=active)
+                    return as_result({"tools": [summary_of(one) for one in found]})
+                case DescribeToolsArguments(names=names):
+                    described = tool_set(tools.mode, [tools.get(name) for name in names])
+                    wait = self._services.settings.max_wait_seconds
+                    return as_result({"tools": tool_entries(described, legacy=legacy, max_wait_seconds=wait)})
+                case _:
+                    message = f"`{CALL_TOOL.name}` cannot call itself."
+                    raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, CALL_TOOL.name, message))
+        except (ToolError, UnknownTool) as error:
+            return ToolResult.failed(error.envelope)
+        except ForbiddenScope as error:
+            return ToolResult.failed(tool_error(error, call.definition.name))
 
     async def _run_call(self, ctx: versions.Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})
@@ -371,6 +417,17 @@ class CallToolHandler:
             connection=client.connection.session,
         )
         return ParsedCall(client, definition, request, request_meta.idempotency_key(meta), wait)
+
+
+def _unwrapped(tools: ToolSet, params: CallToolRequestParams) -> CallToolRequestParams:
+    """Return the call that a `call-tool` contains. Other calls, and those with invalid arguments, are unchanged."""
+    if params.name != CALL_TOOL.name or CALL_TOOL.name not in tools.tools:
+        return params
+    try:
+        wrapped: CallToolArguments = CALL_TOOL.parse(params.arguments or {})
+    except ToolError:
+        return params
+    return params.model_copy(update={"name": wrapped.name, "arguments": wrapped.arguments})
 
 
 def _own_arguments(dialect: Dialect, definition: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.records import Origin, set_origin
+from outlast.api.catalog.discovery import with_discovery
 from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, UnknownParameter
 from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
@@ -180,7 +181,8 @@ class Connections:
             payment = selection.payment.with_terms(await self._services.payment_terms.x402())
             selection = client.connection.selection = replace(selection, payment=payment)
         added = tuple(client.connection.added_actors)
-        return await self._services.catalogue.load(replace(selection, added_actors=added), client.caller)
+        loaded = await self._services.catalogue.load(replace(selection, added_actors=added), client.caller)
+        return with_discovery(loaded, self._services.settings.max_listed_tools)
 
     def _connection(self, key: ConnectionKey, selection: Selection, ctx: Context, session: str | None) -> Connection:
         if selection_rules(selection.mode).shows_clients:

@@ -16,6 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import Field, JsonValue, SecretStr
 
 from outlast.api.audit.records import Origin
+from outlast.api.catalog.discovery import listed
 from outlast.api.catalog.instructions import offered_skills, server_instructions
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import ApiError, TaskFinished, TaskNotFound
@@ -284,7 +285,7 @@ class McpServer:
     async def _list_tools(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> dict[str, Any]:
         """Build the first list of an offer, for `ToolLists`."""
         client = await self._connections.client(ctx)
-        tools = await with_mcp_errors(self._connections.tools(client))
+        tools = listed(await with_mcp_errors(self._connections.tools(client)))
         max_wait = self._services.settings.max_wait_seconds
         return {"tools": tool_entries(tools, legacy=not is_modern(ctx), max_wait_seconds=max_wait)}
 

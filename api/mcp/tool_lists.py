@@ -13,6 +13,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import Message, Scope, Send
 
 from outlast.api.catalog.catalog import log_listing
+from outlast.api.catalog.discovery import listed
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.connections import Connections, http_request
 from outlast.api.mcp.dialects.registry import dialect_of
@@ -50,7 +51,7 @@ class ToolLists:
         client = await self._connections.client(ctx)
         if self._connections.may_change and not is_modern(ctx):
             watch_tool_list(ctx, client)
-        tools = await with_mcp_errors(self._connections.tools(client))
+        tools = listed(await with_mcp_errors(self._connections.tools(client)))
         log_listing(tools, client.connection.selection.selectors, caller=client.caller.id)
         key = (ctx.protocol_version, tools.mode, tuple(map(id, tools.tools.values())))
         known = self._lists.get(key)
