@@ -167,9 +167,9 @@ class Stack:
             try:
                 return await self._start_on(self._make_plan(outside))
             except errors.NotReadyError as error:
+                await self._stop_processes()  # a part that was only too slow listens on its port until it ends
                 if not lost_a_port(self._config, error.component, self._plan.ports if self._plan else {}):
                     raise
-                await self._stop_processes()
                 message = f"another program took a port of {error.component}: starting again on others"
                 self._on_event(StackEvent(StackEventKind.PORT_CHANGED, "stack", message))
         return await self._start_on(self._make_plan(outside))

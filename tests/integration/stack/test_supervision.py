@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import httpx
@@ -251,6 +252,19 @@ async def test_a_child_that_does_not_become_ready_in_time_is_named(tmp_path: Pat
         async with Stack(config):
             pass
     assert running_children(read_state(tmp_path)) == []
+
+
+async def test_a_slow_child_that_holds_its_own_port_did_not_lose_it(tmp_path: Path) -> None:
+    port = "int(os.environ['OUTLAST_WORKER_METRICS_PORT'])"
+    script = f"import os, socket, time; own = socket.create_server(('127.0.0.1', {port})); time.sleep(1000)"
+    commands = {Component.WORKER: (sys.executable, "-c", script)}
+    settings = {"commands": commands, "worker_metrics_port": 0, "ready_timeout_seconds": 3}
+    config, events = free_ports_config(tmp_path, Component.WORKER, **settings), Events()
+    with pytest.raises(NotReadyError, match="worker was not ready after 3 seconds"):
+        async with Stack(config, on_event=events.append):
+            pass
+    assert [event.message for event in events if "another program" in event.message] == []
+    assert events.kinds_of("worker").count("starting") == 1
 
 
 async def test_a_child_that_ignores_sigterm_is_killed_when_its_grace_is_over(
