@@ -38,6 +38,8 @@ async def _all_checks(options: Options) -> "list[Check]":
     data_dir, environment = options.data_dir, dict(os.environ)
     actors = [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
     around = components.Surroundings(data_dir, running_stack(data_dir), environment)
+    named = environment.get("OUTLAST_MCP_SERVERS_FILE")
+    servers_file = Path(named) if named else around.state.mcp_servers_file if around.state else None
     return [
         machine.check_python(),
         machine.check_data_dir(data_dir),
@@ -50,6 +52,7 @@ async def _all_checks(options: Options) -> "list[Check]":
         await settings.check_store(data_dir),
         *await settings.check_store_owner(environment),
         settings.check_actors(actors),
+        settings.check_servers_file(servers_file, environment),
         machine.check_temporal_server(environment),
         *([] if around.state else machine.check_ports(environment)),
         components.check_stack(around),

@@ -1,6 +1,7 @@
 """`outlast mcp install CLIENT --wrap` and `--undo`, on the files of clients in a home of their own."""
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,12 @@ from typing import Any
 import pytest
 
 from outlast.activities.mcp_servers.config import HttpServer, StdioServer, read_servers
+from outlast.cli.commands.mcp import _use_servers_of
 from outlast.cli.install.clients import CLIENTS, Machine
 from outlast.cli.install.config_files import parsed_toml
+from outlast.cli.options import CliError
+from outlast.deploy.local.config import StackConfig
+from outlast.deploy.local.state import StackAddresses, StackState
 from outlast.json_text import parsed
 from tests.integration.cli.conftest import Outlast
 
@@ -175,6 +180,26 @@ def test_the_forms_of_other_clients_are_converted(
     assert servers["key"] == StdioServer("key", "x", (), {"K": "k"}, home)
     vscode = CLIENTS["vscode"].path(Machine(home, {}, "linux"))
     assert servers_of(vscode)["outlast"]["env"] == {"WIKI_KEY": "${input:wiki-key}"}
+
+
+def test_a_client_that_joins_a_stack_uses_its_servers_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTLAST_MCP_SERVERS_FILE", "")
+
+    def join(theirs: str | None, own: str | None) -> str:
+        files = {"mcp_servers_file": tmp_path / theirs if theirs else None}
+        state = StackState(pid=1, started_at="", addresses=StackAddresses(), parts={}, ports={}, **files)
+        _use_servers_of(state, StackConfig(data_dir=tmp_path, mcp_servers=tmp_path / own if own else None))
+        return os.environ["OUTLAST_MCP_SERVERS_FILE"]
+
+    assert join(None, None) == ""
+    for own in (None, "a.json"):
+        assert join("a.json", own) == str(tmp_path / "a.json")
+    with pytest.raises(CliError, match=r"has no MCP servers, .*--mcp-servers .*/b\.json"):
+        join(None, "b.json")
+    with pytest.raises(CliError, match=r"has the MCP servers of .*/a\.json"):
+        join("a.json", "b.json")
 
 
 def test_what_makes_no_sense_is_refused(outlast: Outlast, home: Path, file: Path, tmp_path: Path) -> None:
