@@ -7,7 +7,7 @@ import os
 import re
 import tempfile
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import ndiff
@@ -213,8 +213,9 @@ Entries = Mapping[str, dict[str, JsonValue] | None]
 """Servers by their names; None for one to remove."""
 
 
-def planned(client: McpClient, path: Path, entries: Entries) -> Change:
-    """Return the change that sets or removes these servers.
+def planned(client: McpClient, path: Path, entries: Entries, *, brief: Collection[str] = ()) -> Change:
+    """Return the change that sets or removes these servers. Of those in `brief`, only the names are shown: a server
+    that the user has written may have secrets anywhere.
 
     No other character of the file changes. Raises `CliError` if that is not possible.
     """
@@ -222,7 +223,7 @@ def planned(client: McpClient, path: Path, entries: Entries) -> Change:
     try:
         before = _parsed_text(client, file.text)
     except (json_text.NotJson, NotToml) as error:
-        raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", entries) from None
+        raise _by_hand(client, path, f"it is not {client.syntax.upper()} ({error})", entries, brief) from None
     changed = {name: entry for name, entry in entries.items() if _entry_of(client, before, name) != entry}
     text, expected = file.text, before
     try:
@@ -231,11 +232,18 @@ def planned(client: McpClient, path: Path, entries: Entries) -> Change:
             expected = _expected(client, expected, name, entry)
         as_meant = _parsed_text(client, text) == expected
     except (json_text.NotJson, json_text.CannotEdit, NotToml) as error:
-        raise _by_hand(client, path, str(error), entries) from None
+        raise _by_hand(client, path, str(error), entries, brief) from None
     if not as_meant:
-        raise _by_hand(client, path, f"{client.servers!r} is written in a way that cannot be edited", entries)
-    lines = (difference(client, name, _entry_of(client, before, name), entry) for name, entry in changed.items())
-    return Change(file, text, tuple(line for difference_of_one in lines for line in difference_of_one))
+        raise _by_hand(client, path, f"{client.servers!r} is written in a way that cannot be edited", entries, brief)
+    lines: list[str] = []
+    for name, entry in changed.items():
+        was = _entry_of(client, before, name)
+        lines += _named(name, was, entry) if name in brief else difference(client, name, was, entry)
+    return Change(file, text, tuple(lines))
+
+
+def _named(name: str, before: JsonValue, after: JsonValue) -> list[str]:
+    return [f"{mark} {json.dumps(name)}" for mark, entry in (("-", before), ("+", after)) if entry is not None]
 
 
 def servers_in(client: McpClient, path: Path) -> dict[str, JsonValue]:
@@ -288,10 +296,10 @@ def _entry_of(client: McpClient, document: JsonValue, name: str) -> JsonValue:
     return servers.get(name) if isinstance(servers, dict) else None
 
 
-def _by_hand(client: McpClient, path: Path, reason: str, entries: Entries) -> CliError:
+def _by_hand(client: McpClient, path: Path, reason: str, entries: Entries, brief: Collection[str]) -> CliError:
     """Return an error with instructions for a change by hand, without the token."""
     message = f"{path} was not changed: {reason}."
-    added = {name: entry for name, entry in entries.items() if entry is not None}
+    added = {name: entry for name, entry in entries.items() if entry is not None and name not in brief}
     if not added:
         names = ", ".join(map(repr, entries))
         hint = f"Remove {names} from {client.servers!r} by hand, or correct the file and run the command again."

@@ -71,7 +71,8 @@ class Wrapping:
     def changes(self, name: str, entry: Entry) -> tuple[Change, Change]:
         """Return the changes of Outlast's file and of the client's, with Outlast as `name`. Raises `CliError`."""
         gone: Entries = dict.fromkeys(self.moved)
-        return planned(_OF_OUTLAST, self.file, self.added), planned(self.client, self.path, {**gone, name: entry})
+        of_client = planned(self.client, self.path, {**gone, name: entry}, brief=self.moved)
+        return planned(_OF_OUTLAST, self.file, self.added, brief=self.added), of_client
 
     def make(self, name: str, changes: tuple[Change, Change]) -> Path | None:
         """Write Outlast's file, the record and the client's file, in this order. Return the copy of the last one."""
@@ -142,14 +143,14 @@ def unwrapping(client: McpClient, path: Path, file: Path) -> "Unwrapping":
     back: Entries = {wrapped.name: wrapped.before} | {
         name: entry for name, entry in wrapped.entries.items() if name not in kept
     }
-    change = planned(client, path, back)
+    change = planned(client, path, back, brief=wrapped.entries)
     if wrapped.sha256 == _sha256(change.file.text) and wrapped.backup is not None:
         exact = read_config(Path(wrapped.backup))
         change = Change(change.file, exact.text, change.lines) if exact.content is not None else change
     others = {new for at, other in records.items() if at != str(path) for new in other.moved.values()}
     gone: Entries = dict.fromkeys(new for new in wrapped.moved.values() if new not in others)
     left = {at: other for at, other in records.items() if at != str(path)}
-    of_outlast = planned(_OF_OUTLAST, file, gone)
+    of_outlast = planned(_OF_OUTLAST, file, gone, brief=gone)
     return Unwrapping(client, wrapped.name, file, change, of_outlast, left, tuple(kept), tuple(wrapped.moved))
 
 

@@ -25,7 +25,7 @@ CURSOR = """\
     "theme": "dark",
     "mcpServers": {
         // the team's
-        "git": {"command": "uvx", "args": ["mcp-server-git"], "env": {"TOKEN": "very-secret-token"}},
+        "git": {"command": "uvx", "args": ["x", "very-secret-token"], "env": {"TOKEN": "very-secret-token"}},
         "wiki pages": {"url": "https://wiki.example/mcp", "headers": {"Authorization": "Bearer ${env:WIKI}"}}, // slow
         "old": {"type": "sse", "url": "https://old.example/sse"},
         "off": {"command": "x", "disabled": true},
@@ -71,12 +71,13 @@ def test_the_servers_move_behind_outlast_and_back_without_a_trace(outlast: Outla
     ended = outlast(*wrap)
     assert ended.code == 0
     assert SECRET not in shown.out + shown.err + ended.out + ended.err
+    assert [line.strip() for line in shown.out.splitlines() if "- " in line] == ['- "git"', '- "wiki pages"']
     servers = servers_of(path)
     assert list(servers) == ["old", "off", "here", "outlast"]
     assert servers["outlast"]["args"] == ["mcp", "--mcp-servers", str(file)]
     assert "// by hand" in path.read_text()
     moved = read_servers(file, {"WIKI": "w"})
-    assert moved["git"] == StdioServer("git", "uvx", ("mcp-server-git",), {"TOKEN": SECRET}, home)
+    assert moved["git"] == StdioServer("git", "uvx", ("x", SECRET), {"TOKEN": SECRET}, home)
     assert moved["wiki-pages"] == HttpServer("wiki-pages", "https://wiki.example/mcp", {"Authorization": "Bearer w"})
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert stat.S_IMODE(file.with_name("servers.wrapped.json").stat().st_mode) == 0o600
@@ -188,8 +189,8 @@ def test_a_client_that_joins_a_stack_uses_its_servers_and_no_others(
     monkeypatch.setenv("OUTLAST_MCP_SERVERS_FILE", "")
 
     def join(theirs: str | None, own: str | None) -> str:
-        files = {"mcp_servers_file": tmp_path / theirs if theirs else None}
-        state = StackState(pid=1, started_at="", addresses=StackAddresses(), parts={}, ports={}, **files)
+        file = tmp_path / theirs if theirs else None
+        state = StackState(pid=1, started_at="", addresses=StackAddresses(), parts={}, ports={}, mcp_servers_file=file)
         _use_servers_of(state, StackConfig(data_dir=tmp_path, mcp_servers=tmp_path / own if own else None))
         return os.environ["OUTLAST_MCP_SERVERS_FILE"]
 
