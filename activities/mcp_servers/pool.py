@@ -488,7 +488,7 @@ def _session_lost(name: str) -> ToolFailure:
     return ToolFailure.of(
         ErrorCategory.CONFLICT,
         f"{mcp.SESSION_LOST} {name} was lost: its process, its connection or its worker has ended. What the server "
-        "kept only in this session is gone. This call was not made.",
+        "kept only in this session is gone, and this call has no result.",
         "The same call may be made again: it opens another session. Repeat earlier calls that it builds on.",
     )
 
