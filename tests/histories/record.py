@@ -16,8 +16,11 @@ from typing import Any
 import httpx
 from temporalio.client import Client
 
+from outlast.activities.contracts import Caller
 from outlast.activities.webhooks.contracts import queue_id, subscriptions_id
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import session_workflow_id, turn_workflow_id
+from outlast.workflows.contracts.tool_calls import AdmittedTool, ToolCall, ToolKind, ToolOutcome
 from tests.histories import commands
 from tests.histories.commands import UNRELEASED
 from tests.support.calls.batches import begun, carried_out, ended, sleepers
@@ -70,6 +73,7 @@ async def record(api: httpx.AsyncClient, client: Client) -> dict[str, str]:
         "decided_call": await _answered(api, "refund", {"order": "1", "amount": 500}, {"decision": "yes"}),
         "call_with_steps": await _booked(api),
         "call_of_tools": await _called(api),
+        "call_of_removed_tool": await _of_removed_tool(client),
         "session": session_workflow_id("local", SESSION),
         **await _batches(api),
         "firing": (await _fired(api))["id"],
@@ -95,6 +99,19 @@ async def _called(api: httpx.AsyncClient) -> str:
         answer = await completed(api, {"tool": "several", "arguments": {"folder": folder}})
     assert not answer["result"]["is_error"]
     return answer["task"]["id"]
+
+
+async def _of_removed_tool(client: Client) -> str:
+    """A call that fails because its tool was removed before it began: its worker has the module, without the tool."""
+    admitted = AdmittedTool(module=TOOL_MODULES[0], kind=ToolKind.FUNCTION)
+    call = ToolCall(tool="removed", arguments={}, mode="default", caller=Caller(id="local"), admitted_tool=admitted)
+    task_id = "call-of-removed-tool"
+    outcome: ToolOutcome = await client.execute_workflow(
+        "ToolCallWorkflow", call, id=task_id, task_queue=TOOLS_TASK_QUEUE, result_type=ToolOutcome
+    )
+    assert outcome.result.error is not None
+    assert outcome.result.error.category == "conflict"
+    return task_id
 
 
 async def _batches(api: httpx.AsyncClient) -> dict[str, str]:

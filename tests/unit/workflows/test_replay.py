@@ -58,7 +58,7 @@ def history(name: str) -> WorkflowHistory:
 
 def test_every_kind_of_call_was_recorded() -> None:
     kinds = {"sync_call", "async_call", "failed_run", "refused_call", "dataset_items", "cancelled_call", "deadline"}
-    kinds |= {"handed_off_call", "approved_call", "session", "turn", "turn_session"}
+    kinds |= {"call_of_removed_tool", "handed_off_call", "approved_call", "session", "turn", "turn_session"}
     kinds |= {"batch", "cancelled_batch", "retried_batch", "heard_call", "lost_event", "webhooks"}
     kinds |= {"waiting_event", "webhook_queue"}
     assert {f"unreleased/{kind}" for kind in ("sync_call", "async_call", "cancelled_call")} <= set(with_local_start())
