@@ -21,7 +21,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
@@ -177,6 +177,11 @@ class HttpServer:
 
 
 McpServer = StdioServer | HttpServer
+
+
+def is_reached_alike(one: McpServer, other: McpServer) -> bool:
+    """Return whether a session with `one` is a session with `other`: only their options may differ."""
+    return replace(one, options=other.options) == other
 
 
 class ServersFileError(ValueError):

@@ -21,7 +21,13 @@ from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import mcp_failure
-from outlast.activities.mcp_servers.config import HttpServer, McpServer, ServersFile, StdioServer
+from outlast.activities.mcp_servers.config import (
+    HttpServer,
+    McpServer,
+    ServersFile,
+    StdioServer,
+    is_reached_alike,
+)
 from outlast.activities.mcp_servers.sessions import (
     Relay,
     call_to_its_end,
@@ -51,9 +57,8 @@ _relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=N
 class Session:
     """One connection with a server, for any number of calls at a time. Its task opens and closes it."""
 
-    def __init__(self, server: McpServer, digest: str, guard: ProcessGuard) -> None:
+    def __init__(self, server: McpServer, guard: ProcessGuard) -> None:
         self.server = server
-        self.digest = digest
         self.holders = 0
         """Calls that use the session, or wait for it."""
         self._relays: list[Relay] = []
@@ -227,10 +232,6 @@ class ServerPool:
             raise mcp_failure(ErrorCategory.VALIDATION, f"The MCP server {name} cannot be used: {server.problem}.")
         return server
 
-    def digest(self, name: str) -> str:
-        """Return the digest of the server's configuration."""
-        return self._file.current.digest(name)
-
     def keeps_no_state(self, name: str, scope: mcp.SessionScope) -> bool:
         """Return True if every worker may have its own session of this scope: nothing is lost with it."""
         options = self.server(name).options
@@ -243,7 +244,7 @@ class ServerPool:
     async def listing(self, name: str) -> mcp.ServerListing:
         """Return what a server offers, from a session of its own. Raises `ToolFailure`."""
         server, health = self.server(name), self._health_of(name)
-        session = Session(server, self.digest(name), self._guard)
+        session = Session(server, self._guard)
         session.holders = 1
         try:
             client = await session.client()
@@ -338,9 +339,8 @@ class ServerPool:
         """Return the open session of this key, or open one. Raises the failure that tells of a lost one, once."""
         place = (server.name, request.session_key)
         session = self._sessions.get(place)
-        digest = self.digest(server.name)
-        if session is not None and session.is_open and session.digest != digest:
-            session.close()  # The file has changed: calls that it has end first.
+        if session is not None and session.is_open and not is_reached_alike(session.server, server):
+            session.close()  # The file, or a secret, has changed: calls that the session has end first.
             del self._sessions[place]
             session, keeps_state = None, not self.keeps_no_state(server.name, request.session)
             if keeps_state:
@@ -395,7 +395,7 @@ class ServerPool:
         if present is not None and present.is_open:
             present.holders += 1
             return present
-        session = Session(self.server(name), self.digest(name), self._guard)
+        session = Session(self.server(name), self._guard)
         session.holders = 1
         if place is not None:
             self._sessions[place] = session

@@ -124,6 +124,24 @@ async def test_calls_of_one_session_share_a_process_and_others_do_not(setting: S
     assert ("one", "k", "lost") in setting.notes
 
 
+async def test_a_changed_secret_begins_another_session_and_changed_options_do_not(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("first-value")
+    monkeypatch.setenv("TOKEN_OF_ONE_FILE", str(secret))
+    entry = setting.stdio(TOKEN="${secret:TOKEN_OF_ONE}")
+    setting.write(one=entry)
+    async with setting.pool() as pool:
+        assert await text_of(pool, "count") == "1"
+        setting.write(one={**entry, "outlast": {"timeout_seconds": 60}})
+        assert await text_of(pool, "count") == "2"
+        secret.write_text("second-value")
+        with pytest.raises(ToolFailure, match="The session with the MCP server one was lost"):
+            await call(pool, "count")
+        assert await text_of(pool, "count") == "1"
+
+
 async def test_a_server_gets_only_the_configured_environment(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_SECRET_OF_THE_WORKER", "x")
     setting.write(one=setting.stdio())
