@@ -29,13 +29,13 @@ class Notebook:
 
     def write_file(self, **more: Any) -> None:
         entries = {
-            "notes": self._entry("notes"),
-            "guarded": self._entry("guarded", outlast={"approve": ["add"], "only": ["add", "read"]}),
+            "notes": self.entry("notes"),
+            "guarded": self.entry("guarded", outlast={"approve": ["add"], "only": ["add", "read"]}),
             "broken": {"command": "/nowhere/at-all"},
         }
         self.file.write_text(json.dumps({"mcpServers": {**entries, **more}}))
 
-    def _entry(self, server: str, **more: Any) -> dict[str, Any]:
+    def entry(self, server: str, **more: Any) -> dict[str, Any]:
         folder = self.folder / server
         folder.mkdir(exist_ok=True)
         return {

@@ -9,6 +9,7 @@ from outlast.activities.mcp_servers.contracts import McpTool
 from outlast.workflows.contracts.tool_calls import ServerTarget, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
+from outlast.workflows.tools.answers import MAX_ANSWER_BYTES
 from outlast.workflows.tools.core.actor_names import cut_name
 from outlast.workflows.tools.framework.tool import Category, Part, Tool, ToolAnnotations, tool
 
@@ -55,6 +56,7 @@ def server_tool(name: str, listed: McpTool, target: ServerTarget, handler: Part 
         .server(handler)
         .of_server(target)
         .long_running()
-        .keep_output_schema()
+        .output_threshold(MAX_ANSWER_BYTES)
+        .stores_large_outputs()
     )
     return (builder.output_schema(listed.output_schema) if listed.output_schema else builder).build()

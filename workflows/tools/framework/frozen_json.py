@@ -74,12 +74,12 @@ class SchemaText:
 
 
 def _or_compressed(own: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    definitions = own.pop("$defs", None)
+    # References point to the root.
+    shared = {keyword: own.pop(keyword) for keyword in ("$schema", "$defs", "definitions") if keyword in own}
     short: dict[str, JsonValue] = {
         "type": "object",
         "description": "Instead of a large answer: where it is stored, and what is in it.",
         "properties": {"compressed": {"const": True}, "locator": {"type": "string"}, "summary": {"type": "string"}},
         "required": ["compressed", "locator", "summary"],
     }
-    either: dict[str, JsonValue] = {"type": "object", "anyOf": [own, short]}
-    return {**either, "$defs": definitions} if definitions else either
+    return {"type": "object", "anyOf": [own, short], **shared}

@@ -2,7 +2,7 @@
 
 Compression stores large answers and returns a summary. A call whose answer cannot be stored fails."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from pydantic import JsonValue
@@ -128,7 +128,7 @@ def size_bytes(result: ToolResult) -> int:
 async def _store(ctx: HandlerContext, definition: Tool, result: ToolResult) -> StoredOutput:
     """Store the complete answer: the structured form if the tool has an output schema, else the blocks."""
     if result.raw_content is not None:
-        return await ctx.outputs.store_value({"content": list(result.raw_content), "structured": result.structured})
+        return await _store_raw(ctx, result, result.raw_content)
     if all(isinstance(block, TextContent) for block in result.content):
         if result.structured is None:
             return await ctx.outputs.store_text(result.text)
@@ -140,6 +140,13 @@ async def _store(ctx: HandlerContext, definition: Tool, result: ToolResult) -> S
         return await ctx.outputs.store_blob(resource.blob, content_type=resource.mimeType or "application/octet-stream")
     blocks: list[JsonValue] = [block.model_dump(mode="json", exclude_none=True) for block in result.content]
     return await ctx.outputs.store_value({"content": blocks, "structured": result.structured})
+
+
+async def _store_raw(ctx: HandlerContext, result: ToolResult, blocks: Sequence[JsonObject]) -> StoredOutput:
+    """Store the answer of an MCP server: as text if it is nothing else."""
+    if result.structured is None and all(block.get("type") == "text" for block in blocks):
+        return await ctx.outputs.store_text(result.text)
+    return await ctx.outputs.store_value({"content": list(blocks), "structured": result.structured})
 
 
 def _short(result: ToolResult, output: StoredOutput, ctx: HandlerContext) -> ToolResult:
