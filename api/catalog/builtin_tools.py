@@ -1,5 +1,6 @@
 """Outlast's own tools, which an installation may offer, leave out, or offer in part (OUTLAST_BUILTIN_TOOLS)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -9,7 +10,7 @@ from outlast.api.access.policy.source import PolicySource
 from outlast.workflows.tools.core.actor_names import normalised_actor
 from outlast.workflows.tools.core.standard_selection import companion_names
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES
-from outlast.workflows.tools.framework.tool import Category
+from outlast.workflows.tools.framework.tool import Category, Tool
 from outlast.workflows.tools.registry import MODES, ToolSet, base_tools, companions_of, own_tools, tool_set
 
 ON, OFF = "on", "off"
@@ -29,8 +30,9 @@ class BuiltinTools:
             return cls()
         return cls(frozenset(TOOL_ALIASES.get(name, normalised_actor(name)) for name in names if names != [OFF]))
 
-    def offered(self, mode: str) -> ToolSet:
-        """Return the tools of `mode` that are offered, in their order, with the tools that collect their results.
+    def offered(self, mode: str, beside: Iterable[Tool] = ()) -> ToolSet:
+        """Return the tools of `mode` that are offered, in their order, with the tools that collect their results and
+        those of the tools `beside` them.
 
         Raises `UnknownTool` for an unknown mode.
         """
@@ -40,7 +42,7 @@ class BuiltinTools:
         chosen, own = self.names, own_tools(mode)
         kept = [one for one in every.tools.values() if {one.name, one.category.value} & chosen or one.name in own]
         companions = companions_of(mode) if any(one.name not in own for one in kept) else ()
-        names = {one.name for one in (*kept, *companions)}.union(companion_names([*kept, *companions]))
+        names = {one.name for one in (*kept, *companions)}.union(companion_names([*kept, *companions, *beside]))
         return tool_set(mode, (one for one in every.tools.values() if one.name in names))
 
     @property

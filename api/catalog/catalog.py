@@ -117,7 +117,8 @@ class Catalogue:
         if self._has_defaults(mode, caller):
             return await self.tools(mode, caller)
         served = await self._server_tools()
-        return registry.tool_set(mode, [*_served(OWN_TOOLS.offered(mode)).tools.values(), *served.tools.values()])
+        own = OWN_TOOLS.offered(mode, served.tools.values())
+        return registry.tool_set(mode, [*_served(own).tools.values(), *served.tools.values()])
 
     def _has_defaults(self, mode: str, caller: Caller) -> bool:
         """Return whether Apify's tools are in the default set. Modes with other rules have their own defaults."""
@@ -131,11 +132,12 @@ class Catalogue:
         `BadRequest` for an unknown tag.
         """
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
-        available = self._base(selection.mode).tools
+        self._base(selection.mode)  # raises for an unknown mode
+        served = await self._server_tools(self._selected_servers(chosen.selectors))
+        available = self._base(selection.mode, served.tools.values()).tools
         if selection.selectors is None and not self._has_defaults(selection.mode, caller):
             chosen = replace(selection, default_selectors=(), default_actors=())
-            available = OWN_TOOLS.offered(selection.mode).tools
-        served = await self._server_tools(self._selected_servers(chosen.selectors))
+            available = OWN_TOOLS.offered(selection.mode, served.tools.values()).tools
         if chosen.selectors is not None and served.notes:
             chosen = replace(chosen, selectors=_with_server_tools(chosen.selectors, served, available))
 
@@ -246,9 +248,10 @@ class Catalogue:
     async def _server_tools(self, names: Iterable[str] | None = None) -> OfferedServers:
         return await self.servers.offered(names) if self.servers is not None else NO_SERVERS
 
-    def _base(self, mode: str) -> registry.ToolSet:
+    def _base(self, mode: str, beside: Iterable[Tool] = ()) -> registry.ToolSet:
+        """Return Outlast's tools that are offered, and those that collect the results of tools `beside` them."""
         try:
-            return self.builtin.offered(mode)
+            return self.builtin.offered(mode, beside)
         except registry.UnknownTool as error:
             raise UnknownToolCalled(error.envelope) from error
 

@@ -12,6 +12,7 @@ from tests.integration.servers.conftest import SECRET, Notebook
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.processes.terminal import Shell
+from tests.support.stacks.api_server import api_settings, connect, serving_api
 from tests.support.stacks.service import Service
 
 TOOLS = {"notes__add", "notes__read", "notes__fail", "guarded__add", "guarded__read"}
@@ -77,6 +78,17 @@ async def test_both_revisions_of_mcp_list_and_call_them(http: httpx.AsyncClient,
         assert answer["structuredContent"] == {"lines": len(notebook.lines())}
         assert text_of(answer) == f"{len(notebook.lines())} lines"
     assert notebook.lines()[-2:] == [MODERN, LEGACY]
+
+
+async def test_a_connection_with_tools_of_servers_alone_can_collect_their_results(
+    service: Service, notebook: Notebook
+) -> None:
+    temporal = await connect(service.temporal_address)
+    settings = api_settings(service.sandbox, builtin_tools="off", mcp_servers_file=notebook.file)
+    async with serving_api(temporal, settings, whole=True) as api:
+        names = {tool["name"] for tool in (await Wire(api, MODERN).request("tools/list"))["tools"]}
+    assert names >= {"notes__add", "get-task", "cancel-task", "restore-tool-output"}
+    assert "call-actor" not in names
 
 
 async def test_the_sdk_accepts_answers_and_their_schemas(service: Service) -> None:
