@@ -49,6 +49,8 @@ _STABLE_SECONDS = 30.0
 _RULES = AddressRules(allow_private=True)
 """The operator wrote the addresses, so they may be private; link-local ones, which serve credentials, may not."""
 
+_SINGLE: frozenset[mcp.SessionScope] = frozenset({"call", "task"})
+"""Scopes of sessions that end with their call: a task makes one call."""
 Note = Callable[[str, str, Literal["ended", "lost", "restarted"]], Awaitable[None]]
 """Reports an event of a session, by server and key."""
 _relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=None)
@@ -235,7 +237,7 @@ class ServerPool:
     def keeps_no_state(self, name: str, scope: mcp.SessionScope) -> bool:
         """Return True if every worker may have its own session of this scope: nothing is lost with it."""
         options = self.server(name).options
-        return scope == "call" or options.stateless or (scope == "shared" and options.session is None)
+        return scope in _SINGLE or options.stateless or (scope == "shared" and options.session is None)
 
     def mark_lost(self, name: str, key: str) -> None:
         """Note that a session was lost with its worker."""
@@ -317,7 +319,7 @@ class ServerPool:
     async def _session(
         self, server: McpServer, request: mcp.CallServerToolInput, relay: Relay
     ) -> AsyncGenerator[Session]:
-        if request.session != "call":
+        if request.session not in _SINGLE:
             session = await self._shared_session(server, request, relay)
             try:
                 yield session

@@ -1,5 +1,6 @@
 """Activities of workers with a file of MCP servers: list the tools of a server, and call one of them at most once."""
 
+import asyncio
 import json
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ from temporalio.service import RPCError
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, as_activity_failure
 from outlast.activities.failures.exceptions import OutputError
-from outlast.activities.heartbeat import heartbeating
+from outlast.activities.heartbeat import HandedOver, heartbeating
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import (
     MAX_ANSWER_BYTES,
@@ -37,6 +38,16 @@ LIST_WORKER_TIMEOUT = timedelta(seconds=20)
 """Time for a worker with a file of servers to begin."""
 CHECK_TIMEOUT = timedelta(seconds=60)
 _MAX_CHECKED_BYTES = 1_000
+
+
+def _raise_unless_cancelled(*, was_sent: bool) -> None:
+    """Raise the reason for which an activity ends that nobody has cancelled: its worker stops."""
+    details = activity.cancellation_details()
+    if details is None or details.cancel_requested:
+        return
+    if not was_sent:
+        raise HandedOver from None
+    raise ToolFailure.of(ErrorCategory.OUTCOME_UNKNOWN, "Its worker was stopped before it answered.") from None
 
 
 class McpServerActivities:
@@ -74,21 +85,30 @@ class McpServerActivities:
         Fails with `outcome_unknown` if the request was sent and its answer was lost; with `conflict` for the first call
         after a session was lost; with another category if the tool was not called, or if the server refused the call.
         """
-        with as_activity_failure():
-            async with heartbeating() as heartbeats:
-                has_place = not self._pool.keeps_no_state(request.server, request.session)
-                if has_place and not request.is_placed:
-                    place = await self._place(request)
-                    if place.queue != self.queue:
-                        return mcp.ServerAnswer(queue=place.queue)
-                    if place.replaces:
-                        self._pool.mark_lost(request.server, request.session_key)
-                from outlast.activities.mcp_servers.sessions import Relay  # noqa: PLC0415 (as above)
+        # Loads the MCP SDK, see above.
+        from outlast.activities.mcp_servers.sessions import Relay  # noqa: PLC0415
 
-                relay = Relay(heartbeats, caller_id=request.caller_id, queue=self.queue if has_place else None)
-                answer = await self._pool.call(request, dict(request.arguments), relay)
-                refuse_unknown_result(answer)
-                return await self._recorded(answer, request)
+        was_sent = False
+        with as_activity_failure():
+            try:
+                async with heartbeating() as heartbeats:
+                    has_place = not self._pool.keeps_no_state(request.server, request.session)
+                    if has_place and not request.is_placed:
+                        place = await self._place(request)
+                        if place.queue != self.queue:
+                            return mcp.ServerAnswer(queue=place.queue)
+                        if place.replaces:
+                            self._pool.mark_lost(request.server, request.session_key)
+                    relay = Relay(heartbeats, caller_id=request.caller_id, queue=self.queue if has_place else None)
+                    try:
+                        answer = await self._pool.call(request, dict(request.arguments), relay)
+                    finally:
+                        was_sent = relay.was_sent
+                    refuse_unknown_result(answer)
+                    return await self._recorded(answer, request)
+            except asyncio.CancelledError:
+                _raise_unless_cancelled(was_sent=was_sent)
+                raise
 
     @activity.defn
     async def check_server_call(self, request: mcp.CheckDoneInput) -> bool | None:

@@ -25,6 +25,7 @@ from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.handler_api.platform import AskAll, Questions, handle_questions
 
 with workflow.unsafe.imports_passed_through():
+    from outlast.activities.heartbeat import HandedOver
     from outlast.activities.mcp_servers.servers import (
         CHECK_TIMEOUT,
         SERVER_CALL_HEARTBEAT_TIMEOUT,
@@ -118,9 +119,11 @@ class McpServers:
         if isinstance(cause, ApplicationError) and cause.type == ErrorCategory.OUTCOME_UNKNOWN:
             envelope = envelope_of(error, tool=self._call.tool)
             raise _AnswerLost(envelope.message)
+        is_own = queue != SERVERS_TASK_QUEUE
+        if isinstance(cause, ApplicationError) and cause.type == HandedOver.__name__:
+            return queue if is_own else None
         if not isinstance(cause, ActivityTimeoutError):
             raise ToolError(envelope_of(error, tool=self._call.tool)) from error
-        is_own = queue != SERVERS_TASK_QUEUE
         if cause.type == TimeoutType.SCHEDULE_TO_START and is_own:
             return queue
         phase = _phase_of(cause)

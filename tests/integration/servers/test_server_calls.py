@@ -17,6 +17,8 @@ from temporalio.client import Client, WorkflowHandle
 from outlast.activities.contracts import Caller
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.workflow_requests import update_with_start
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.questions import InputAnswer, InputRequests, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ServerCall, ToolCall, ToolOutcome
 from outlast.workflows.tool_call import ToolCallWorkflow
@@ -200,3 +202,33 @@ async def test_what_a_killed_worker_leaves_behind(setting: Setting, client: Clie
         assert told.category == "conflict"
         assert (await called(client, "append", {"text": "c"})).result.text == "did c"
     assert sorted(setting.lines) == ["a", "b", "b", "c"]
+
+
+async def test_what_a_stopped_worker_leaves_behind(setting: Setting, client: Client) -> None:
+    with ExitStack() as stack:
+        first = stack.enter_context(setting.worker())
+        unsafe = await begun(client, "append", {"text": "a", "gate": str(setting.gate)})
+        await eventually(lambda: setting.lines == ["a"])
+        first.process.terminate()
+        stack.enter_context(setting.worker())
+        error = (await unsafe.result()).result.error
+        assert error is not None
+        assert error.category == "outcome_unknown"
+        assert "Its worker was stopped" in error.message
+    assert setting.lines == ["a"]
+
+
+async def test_a_question_of_the_server_goes_to_the_caller(setting: Setting, client: Client) -> None:
+    with setting.worker():
+        asking = await begun(client, "ask", {}, session="shared", **SAFE)
+
+        async def asked() -> InputRequests | None:
+            found = await (await asking.describe()).memo()
+            requests = found.get(memo.INPUT_REQUESTS)
+            return InputRequests.model_validate(requests) if requests and requests["requests"] else None
+
+        questions = (await eventually(asked)).requests
+        assert [question.message for question in questions.values()] == ["Who is there?"]
+        answers = {key: InputAnswer(action="accept", content={"name": "Bea"}) for key in questions}
+        await asking.execute_update(ToolCallWorkflow.submit_input, SubmitInput(answers=answers))
+        assert "Bea" in (await asking.result()).result.text

@@ -124,15 +124,13 @@ def _over_stdio() -> None:
 
 class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    session = uuid.uuid4().hex
+    session = "first"
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if message.get("method") != "initialize" and self.headers.get("Mcp-Session-Id") not in (None, self.session):
             self._send(404, b"")
             return
-        if message.get("method") == "forget":
-            type(self).session = uuid.uuid4().hex
         found = answer(message)
         self._send(202 if found is None else 200, b"" if found is None else json.dumps(found).encode())
 
@@ -157,6 +155,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 def http_server() -> http.server.ThreadingHTTPServer:
     """A server on a free port of this machine, in this process; `serve_forever` serves it."""
     return http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+
+
+def forget_sessions() -> None:
+    """Know no session any more, as a server that was restarted."""
+    _Handler.session = uuid.uuid4().hex
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -273,30 +273,26 @@ async def test_the_processes_end_with_a_worker_that_is_killed(setting: Setting, 
 
 
 @asynccontextmanager
-async def over_http(setting: Setting) -> AsyncIterator[Callable[[], None]]:
-    """Serve the effects over HTTP; the value forgets all sessions, as a server that was restarted does."""
+async def over_http(setting: Setting) -> AsyncIterator[None]:
+    """Serve the effects over HTTP."""
     server = effects_server.http_server()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-
-    def forget() -> None:
-        server.RequestHandlerClass.session = "another"  # pyright: ignore[reportAttributeAccessIssue]
-
     setting.write(one={"url": f"http://127.0.0.1:{server.server_port}/mcp"})
     try:
-        yield forget
+        yield
     finally:
         server.shutdown()
         server.server_close()
 
 
 async def test_calls_over_http_and_a_session_that_the_server_has_forgotten(setting: Setting) -> None:
-    async with over_http(setting) as forget, setting.pool() as pool:
+    async with over_http(setting), setting.pool() as pool:
         assert await text_of(pool, "append", {"text": "a"}) == "did a"
         listing = await pool.listing("one")
         assert {tool.name: tool.annotated for tool in listing.tools}["append"] is False
         assert (listing.instructions, listing.kind) == ("Count the effects.", "http")
-        forget()
+        effects_server.forget_sessions()
         with pytest.raises(ToolFailure) as told:
             await call(pool, "append", {"text": "b"})
         assert told.value.envelope.category is ErrorCategory.CONFLICT
