@@ -25,8 +25,14 @@ from outlast.activities.unicode_text import valid_json_text
 _log = logging.getLogger("outlast.mcp_servers")
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 _MAX_LOG_LINE_BYTES = 4_000
-_INHERITED = ("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER")
-"""Variables of the worker that servers get. Everything else, such as its secrets, they get from the file alone."""
+_INHERITED = (
+    *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS"),
+    *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+)
+"""Variables of the worker that servers get: the user, and the way out of the network, without which `uvx` and `npx` can
+download nothing. Everything else, such as secrets, they get from the file alone.
+"""
 _EXIT_SECONDS = 2.0
 """Time to exit after its standard input was closed, and again after SIGTERM."""
 _LIMITS: Final = {
@@ -223,7 +229,7 @@ async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
                 lines, buffered = [*lines, buffered], b""
             for line in lines:
                 if text := without_credentials(line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()):
-                    _log.info("stderr of an MCP server: %s", text, extra={"mcp_server": server})
+                    _log.info("MCP server %s: %s", server, text)
             if chunk:
                 continue
         return

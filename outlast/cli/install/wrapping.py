@@ -77,6 +77,7 @@ class Wrapping:
     def make(self, name: str, changes: tuple[Change, Change]) -> Path | None:
         """Write Outlast's file, the record and the client's file, in this order. Return the copy of the last one."""
         own, of_client = changes
+        self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)  # it may become the data directory of a stack
         own.make()
         records = _records(self.file)
         known = records.get(str(self.path))

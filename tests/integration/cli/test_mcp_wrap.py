@@ -232,4 +232,5 @@ def test_by_default_the_file_is_in_the_data_directory(outlast: Outlast, home: Pa
     data_dir = tmp_path / "stack"
     ended = outlast("mcp", "install", "cursor", "--wrap", "--data-dir", str(data_dir), "--json").document
     assert ended["servers_file"] == str(data_dir / "mcp-servers.json")
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
     assert list(read_servers(data_dir / "mcp-servers.json", {})) == ["git", "wiki-pages"]

@@ -144,10 +144,11 @@ async def test_a_changed_secret_begins_another_session_and_changed_options_do_no
 
 async def test_a_server_gets_only_the_configured_environment(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OUTLAST_SECRET_OF_THE_WORKER", "x")
+    monkeypatch.setenv("SSL_CERT_FILE", "/etc/ssl/cert.pem")
     setting.write(one=setting.stdio())
     async with setting.pool() as pool:
         names = json.loads(await text_of(pool, "environment"))
-    assert "EFFECTS" in names
+    assert {"EFFECTS", "SSL_CERT_FILE"} <= set(names)
     assert "OUTLAST_SECRET_OF_THE_WORKER" not in names
 
 
