@@ -9,6 +9,7 @@ import logging
 import os
 import resource
 import signal
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
@@ -33,6 +34,10 @@ _INHERITED = (
 """Variables of the worker that servers get: the user, and the way out of the network, without which `uvx` and `npx` can
 download nothing. Everything else, such as secrets, they get from the file alone.
 """
+_MAX_NOISE_LINES = 100
+"""Lines on standard output that are no messages. A server that writes more is ended."""
+_MESSAGES_PER_SECOND = 200.0
+_LOG_LINES_PER_SECOND = 20.0
 _EXIT_SECONDS = 2.0
 """Time to exit after its standard input was closed, and again after SIGTERM."""
 _LIMITS: Final = {
@@ -178,19 +183,44 @@ def _limit(pid: int) -> None:
             set_limit(pid, kind, (least, least))
 
 
+class Pace:
+    """A bucket of tokens. A server that writes without end must not occupy the worker, which serves others, too."""
+
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second, self._burst, self._clock = per_second, burst, clock
+        self._credit, self._at = float(burst), clock()
+
+    def wait_seconds(self) -> float:
+        """Take a token, and return how long to wait for it: 0 within the burst."""
+        now = self._clock()
+        self._credit = min(self._burst, self._credit + (now - self._at) * self._per_second) - 1
+        self._at = now
+        return max(0.0, -self._credit / self._per_second)
+
+
 async def _read_messages(
     server: str, process: asyncio.subprocess.Process, received: Any, has_ended: Callable[[], None]
 ) -> None:
     assert process.stdout is not None
+    pace, noise = Pace(_MESSAGES_PER_SECOND, burst=1_000), 0
     async with received:
         with suppress(OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             try:
                 while line := await process.stdout.readline():
+                    # The server waits meanwhile, when its pipe is full.
+                    await asyncio.sleep(pace.wait_seconds())
                     if (message := _message_of(line)) is not None:
                         await received.send(message)
                     elif line.strip():
                         # A server that prints something else, such as a banner, works with other clients as well.
-                        _log.warning("The MCP server %s wrote a line that is no message", server)
+                        noise += 1
+                        if noise == 1:
+                            _log.warning("The MCP server %s writes lines that are no messages", server)
+                        if noise > _MAX_NOISE_LINES:
+                            _log.error(
+                                "The MCP server %s is ended: it writes too many lines that are no messages", server
+                            )
+                            break
             except ValueError:
                 _log.error("The MCP server %s sent more than %d bytes in a line", server, _MAX_MESSAGE_BYTES)
     has_ended()
@@ -218,9 +248,9 @@ async def _write_messages(process: asyncio.subprocess.Process, sent: Any, receiv
 
 
 async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
-    """Log the standard error of the server, line by line."""
+    """Log the standard error of the server, line by line. A server that writes too many lines waits."""
     assert process.stderr is not None
-    buffered = b""
+    buffered, pace = b"", Pace(_LOG_LINES_PER_SECOND, burst=200)
     while True:
         with suppress(OSError):
             chunk = await process.stderr.read(4_096)
@@ -228,6 +258,7 @@ async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
             if not chunk or len(buffered) > _MAX_LOG_LINE_BYTES:
                 lines, buffered = [*lines, buffered], b""
             for line in lines:
+                await asyncio.sleep(pace.wait_seconds())
                 if text := without_credentials(line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()):
                     _log.info("MCP server %s: %s", server, text)
             if chunk:
