@@ -44,6 +44,7 @@ _log = logging.getLogger("outlast.mcp_servers")
 OPEN_SECONDS = 90.0
 """A server may have to be downloaded by its command first."""
 _LONGEST_PAUSE_SECONDS = 60.0
+_FIRST_ERROR_STATUS = 400
 _STABLE_SECONDS = 30.0
 """A session that lasted so long was no failed start."""
 _RULES = AddressRules(allow_private=True)
@@ -69,6 +70,7 @@ class Session:
         """True if a call was told that the session was lost."""
         self.slots = asyncio.Semaphore(server.options.max_concurrent or 1_000_000)
         self._guard = guard
+        self._status = 0
         self._wake = asyncio.Event()
         self._closing = False
         self._ended = False
@@ -150,7 +152,7 @@ class Session:
                 await self._until_end()
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             if not self._client.done():
-                self._client.set_exception(failure_of(error, self.server))
+                self._client.set_exception(self._not_opened(error))
                 self._client.exception()  # Somebody may have stopped waiting for it.
             else:
                 _log.info("The session with the MCP server %s ended: %s", self.server.name, type(error).__name__)
@@ -162,7 +164,18 @@ class Session:
     def _transport(self) -> AbstractAsyncContextManager[Any]:
         if isinstance(self.server, StdioServer):
             return stdio_transport(self.server, self._guard, self.end)
-        return http_transport(self.server.url, self.server.headers, rules=_RULES)
+        return http_transport(self.server.url, self.server.headers, rules=_RULES, note_status=self._note_status)
+
+    def _note_status(self, status: int) -> None:
+        self._status = status
+
+    def _not_opened(self, error: BaseException) -> ToolFailure:
+        """Return why the session was not opened: for HTTP, the SDK has the same error for every status."""
+        found = failure_of(error, self.server)
+        if not found.envelope.retryable or self._status < _FIRST_ERROR_STATUS:
+            return found
+        reason = f"The MCP server {self.server.name} answered with the HTTP status {self._status}."
+        return mcp_failure(category_of_status(self._status), reason)
 
     async def _until_end(self) -> None:
         idle_seconds = self.server.options.idle_seconds
@@ -456,11 +469,6 @@ def _described(error: BaseException, server: McpServer) -> tuple[ErrorCategory, 
             is_lost = isinstance(server, HttpServer) and error.code in codes
             said = "no message of JSON-RPC" if error.code == mcp_types.PARSE_ERROR else f"{error} (code {error.code})"
             described = ErrorCategory.PLATFORM if is_lost else ErrorCategory.VALIDATION, f"answered: {said}"
-        case httpx2.HTTPStatusError():
-            status = error.response.status_code
-            described = category_of_status(status), f"answered with the HTTP status {status}."
-        case httpx2.UnsupportedProtocol():
-            described = ErrorCategory.PERMISSION, "redirects to another origin, which is not followed."
         case httpx2.HTTPError() | OSError():
             described = ErrorCategory.NETWORK, f"cannot be reached: {type(error).__name__}."
         case _:

@@ -305,18 +305,19 @@ def client_of(transport: AbstractAsyncContextManager[Any], callbacks: Callbacks 
 
 @asynccontextmanager
 async def http_transport(
-    url: str, headers: Mapping[str, str], *, rules: AddressRules | None = None
+    url: str,
+    headers: Mapping[str, str],
+    *,
+    rules: AddressRules | None = None,
+    note_status: Callable[[int], None] | None = None,
 ) -> AsyncGenerator[Any]:
-    """Provide the streams of messages of a server at `url`. With `rules`, its address is checked, and redirects within
-    its origin are followed. Raises `ToolFailure` for an address that is not allowed.
+    """Provide the streams of messages of a server at `url`. With `rules`, its address is checked. `note_status` gets
+    the status of each response, which the SDK does not pass on. Raises `ToolFailure` for a forbidden address.
     """
-    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
-    origin = None if rules is None else httpx2.URL(url)
     if rules is not None:
         await _check_address(httpx2.URL(url), rules)
-    client = httpx2.AsyncClient(
-        headers=dict(headers), timeout=timeout, transport=_ValidText(origin), follow_redirects=rules is not None
-    )
+    timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
+    client = httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=_ValidText(note_status))
     async with (
         client as http,
         streamable_http_client(url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
@@ -336,17 +337,15 @@ async def _check_address(url: httpx2.URL, rules: AddressRules) -> None:
 class _ValidText(httpx2.AsyncHTTPTransport):
     """A transport whose responses have valid text: the SDK cannot parse a message with half of a character."""
 
-    def __init__(self, origin: httpx2.URL | None = None) -> None:
-        """With an `origin`, other ones get no request: headers may contain secrets."""
+    def __init__(self, note_status: Callable[[int], None] | None = None) -> None:
         super().__init__()
-        self._origin = origin
+        self._note_status = note_status
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request."""
-        origin = self._origin
-        if origin is not None and (request.url.scheme, request.url.netloc) != (origin.scheme, origin.netloc):
-            raise httpx2.UnsupportedProtocol("The server redirects to another origin.")
         response = await super().handle_async_request(request)
+        if self._note_status is not None:
+            self._note_status(response.status_code)
         mime = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if mime not in _MESSAGES:
             return response

@@ -128,6 +128,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if "Authorization" in self.headers:
+            self._send(401, b"")
+            return
         if message.get("method") != "initialize" and self.headers.get("Mcp-Session-Id") not in (None, self.session):
             self._send(404, b"")
             return

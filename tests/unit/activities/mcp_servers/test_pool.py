@@ -274,12 +274,12 @@ async def test_the_processes_end_with_a_worker_that_is_killed(setting: Setting, 
 
 
 @asynccontextmanager
-async def over_http(setting: Setting) -> AsyncIterator[None]:
+async def over_http(setting: Setting, **more: Any) -> AsyncIterator[None]:
     """Serve the effects over HTTP."""
     server = effects_server.http_server()
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
-    setting.write(one={"url": f"http://127.0.0.1:{server.server_port}/mcp"})
+    setting.write(one={"url": f"http://127.0.0.1:{server.server_port}/mcp", **more})
     try:
         yield
     finally:
@@ -306,3 +306,12 @@ async def test_an_address_that_serves_credentials_is_refused(setting: Setting) -
         with pytest.raises(ToolFailure) as refused:
             await call(pool, "append")
     assert refused.value.envelope.category is ErrorCategory.PERMISSION
+
+
+async def test_a_server_that_refuses_the_credentials_fails_the_call_at_once(setting: Setting) -> None:
+    async with over_http(setting, headers={"Authorization": "wrong"}), setting.pool() as pool:
+        with pytest.raises(ToolFailure) as refused:
+            await call(pool, "append")
+    assert refused.value.envelope.category is ErrorCategory.AUTHENTICATION
+    assert "HTTP status 401" in refused.value.envelope.message
+    assert "wrong" not in refused.value.envelope.message
