@@ -167,6 +167,9 @@ class Catalogue:
         """
         base = self._base(mode)
         name = name if name in base.tools else TOOL_ALIASES.get(name, name)
+        if name not in base.tools and self.server_names and name in registry.base_tools(mode).tools:
+            # It may collect results of servers' tools, although it is switched off.
+            base = self._base(mode, (await self._server_tools()).tools.values())
         if name in base.tools:
             return base.tools[name]
         found = await self.servers.find(name) if self.servers is not None else None

@@ -22,6 +22,7 @@ from outlast.workflows.contracts.sessions import Budgets, SessionProfile, ToolSn
 from outlast.workflows.contracts.tool_calls import CarriedRule
 from outlast.workflows.contracts.tool_masks import canonical
 from outlast.workflows.tools.core.actor_names import split_actor_tool
+from outlast.workflows.tools.core.standard_selection import OUTPUT_COMPANIONS
 from outlast.workflows.tools.extensions import extension_entries
 from outlast.workflows.tools.framework.selection import TOOL_ALIASES, Selection
 from outlast.workflows.tools.registry import admitted_tool
@@ -73,7 +74,9 @@ def switched_off_rules(
     """Rules against the session's tools that have been switched off since it was opened, or whose MCP server is not
     among `servers` any more.
     """
-    offered = builtin.offered(TURN_MODE).tools
+    offered = {*builtin.offered(TURN_MODE).tools}
+    if any(tool.server is not None for tool in profile.snapshot.tools):
+        offered.update(OUTPUT_COMPANIONS)
 
     def switch(tool: TurnTool) -> str | None:
         """The setting that has switched the tool off; None if it is on."""

@@ -15,6 +15,7 @@ from outlast.activities.mcp_servers.config import McpServer, ServersFile
 from outlast.activities.mcp_servers.contracts import ServerListing, ServerTool
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.api.catalog import servers
+from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue
 from outlast.api.catalog.instructions import server_instructions
 from outlast.api.catalog.servers import ServerTools
@@ -174,6 +175,16 @@ async def test_without_an_account_the_tools_of_servers_are_the_default(wiki: Lis
     assert "wiki__read" in offered
     assert "call-actor" not in offered
     assert "wiki__read" in (await catalogue.listed("default", ANYBODY)).tools
+
+
+async def test_results_are_collected_without_outlasts_own_tools(wiki: ListedServers) -> None:
+    catalogue = Catalogue(cast(ApifyPlatform, None), actors=(), builtin=BuiltinTools.of("off"), servers=wiki)
+    offered = (await catalogue.load(Selection(), ANYBODY)).tools
+    assert {"wiki__read", "get-task", "restore-tool-output"} <= offered.keys()
+    assert not {"call-actor", "start-batch"} & offered.keys()
+    assert (await catalogue.resolve("default", "restore-tool-output", ANYBODY)).name == "restore-tool-output"
+    with pytest.raises(UnknownToolCalled):
+        await catalogue.resolve("default", "start-batch", ANYBODY)
 
 
 async def test_tools_are_called_by_name_in_every_mode(wiki: ListedServers) -> None:
