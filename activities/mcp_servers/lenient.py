@@ -20,6 +20,8 @@ from outlast.activities.media import repaired_block
 NOTES = "outlast/notes"
 """Key of the `_meta` of a list of tools: what was left out of it, in words."""
 MAX_NOTES = 20
+MAX_TOOLS = 500
+"""Of one server: their list is in a history."""
 _MAX_NOTE_CHARS = 300
 _REQUIRED = frozenset({"name", "inputSchema"})
 Object = dict[str, Any]
@@ -67,11 +69,11 @@ def understood_tools(result: Object) -> Object:
     given = result.get("tools")
     listed = cast(list[object], given) if isinstance(given, list) else []
     notes = [] if isinstance(given, list) else ["The server's list of tools is not a list."]
-    tools: list[Object] = []
-    for number, tool in enumerate(listed, start=1):
+    tools: dict[str, Object] = {}
+    for number, tool in enumerate(listed[: MAX_TOOLS + 1], start=1):
         usable, flaw = _understood_tool(tool)
-        if usable is not None and usable["name"] not in {one["name"] for one in tools}:
-            tools.append(usable)
+        if usable is not None and usable["name"] not in tools:
+            tools[usable["name"]] = usable
         else:
             name = cast(Object, tool).get("name") if isinstance(tool, dict) else None
             called = repr(name) if isinstance(name, str) and name else f"number {number}"
@@ -85,7 +87,7 @@ def understood_tools(result: Object) -> Object:
     cursor = result.get("nextCursor")
     return {
         **kept,
-        "tools": tools,
+        "tools": list(tools.values()),
         **({"nextCursor": str(cursor)} if cursor not in (None, "") else {}),
         "_meta": {**_understood_meta(result), NOTES: notes[:MAX_NOTES]},
     }

@@ -28,7 +28,7 @@ from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import mcp_failure, not_called, not_connected
-from outlast.activities.mcp_servers.lenient import MAX_NOTES, NOTES, lenient
+from outlast.activities.mcp_servers.lenient import MAX_NOTES, MAX_TOOLS, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
 from outlast.activities.web.address_rules import AddressRules
@@ -207,7 +207,6 @@ _CONNECT_SECONDS = 60.0
 """A standby Actor may have to be started first."""
 _ANSWER_SECONDS = 3_600.0
 _MAX_PAGES = 20
-_MAX_TOOLS = 500
 _MAX_EVENT_BYTES = 16 * 1024 * 1024
 """One message in a stream of events. The limit of the SDK, 1 MiB, is below that of an answer, which repeats its
 structured form as text. How large the answer may be is checked when it has been read.
@@ -229,7 +228,7 @@ async def listed_tools(session: ClientSession) -> tuple[tuple[WireTool, ...], tu
     """Return the tools of the server that can be used, each name once, and notes on the others."""
     found, notes = list[WireTool](), list[str]()
     cursor, seen = None, set[str | None]()
-    while cursor not in seen and len(seen) < _MAX_PAGES:
+    while cursor not in seen and len(seen) < _MAX_PAGES and len(found) < MAX_TOOLS:
         seen.add(cursor)
         page = await session.list_tools(params=mcp_types.PaginatedRequestParams(cursor=cursor))
         found += page.tools
@@ -237,7 +236,9 @@ async def listed_tools(session: ClientSession) -> tuple[tuple[WireTool, ...], tu
         cursor = page.next_cursor
         if cursor is None:
             break
-    tools = found[:_MAX_TOOLS]
+    tools = found[:MAX_TOOLS]
+    if cursor is not None or len(found) > MAX_TOOLS:
+        notes.insert(0, f"The server lists more tools; only the first {len(tools):,} are used.")
     return tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1], tuple(notes[:MAX_NOTES])
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from outlast.activities.mcp_servers import stdio
 from outlast.activities.mcp_servers.config import StdioServer
+from outlast.activities.mcp_servers.lenient import MAX_TOOLS, understood_tools
 from outlast.activities.mcp_servers.stdio import Pace, ProcessGuard, stdio_transport
 from tests.support.eventually import eventually
 
@@ -61,3 +62,9 @@ async def test_a_flood_of_errors_waits_after_its_burst(
             await asyncio.sleep(0)
     await guard.close()
     assert len(caplog.records) == 200
+
+
+def test_of_a_list_that_is_too_long_the_beginning_is_read() -> None:
+    tool = {"description": "", "inputSchema": {"type": "object"}}
+    listed = understood_tools({"tools": [{**tool, "name": f"t{number}"} for number in range(100_000)]})["tools"]
+    assert [one["name"] for one in listed] == [f"t{number}" for number in range(MAX_TOOLS + 1)]
