@@ -15,7 +15,7 @@ from outlast.workflows.contracts.sessions import (
     TurnState,
     TurnTool,
 )
-from outlast.workflows.contracts.tool_calls import ImageContent, TextContent, ToolResult
+from outlast.workflows.contracts.tool_calls import ImageContent, ServerTarget, TextContent, ToolResult
 from outlast.workflows.turns.steps import active_tools, assistant_message, model_call, planned, result_part
 
 SCHEMA = json.dumps({"type": "object", "properties": {"na me": {"type": "string"}}, "required": ["na me"]})
@@ -73,6 +73,18 @@ def test_the_calls_of_a_turn_are_heard_by_the_webhooks_that_listened_when_it_beg
     (planned_call,) = planned(made, STATE, active_tools(made, 1), said, coerces=always)
     assert planned_call.call is not None
     assert planned_call.call.listeners == (listener,)
+
+
+def test_a_call_of_an_mcp_server_has_the_rules_of_its_tool() -> None:
+    target = ServerTarget(server="git", tool="git_commit", needs_approval=True)
+    tool = TurnTool(shown="git__git_commit", name="git__git_commit", server=target, input_schema_json="{}")
+    made = order(snapshot=ToolSnapshot(definitions_json="[]", tools=(tool,)))
+    said = ModelStep(finish_reason="tool_calls", parts=(part("git__git_commit", {}), part("git__git_commit", {}, "c2")))
+    calls = [one.call for one in planned(made, STATE, active_tools(made, 1), said, coerces=always)]
+    servers = [call.server for call in calls if call is not None and call.server is not None]
+    assert [(one.server, one.tool, one.session) for one in servers] == [("git", "git_commit", "conversation")] * 2
+    assert len({one.session_key for one in servers}) == 1
+    assert [call.permission.action for call in calls if call is not None and call.permission] == ["ask", "ask"]
 
 
 def test_what_cannot_be_carried_out_is_refused_one_by_one() -> None:
