@@ -9,6 +9,7 @@ PACKAGES = {
     "server": frozenset(
         {
             "apify_client",
+            "anyio",
             "bs4",
             "cachetools",
             "cryptography",
