@@ -59,6 +59,8 @@ async def api(
 def needed(method: str, path: str) -> set[Scope]:
     if method == "delete" or (method, path) in DELETES:
         return {"cancel"}
+    if path.startswith("/v1/servers"):
+        return {"admin"}
     if (method, path) in ANSWERS:
         return {"call", "approve"}
     return {"read"} if method == "get" else {"call"}
