@@ -61,6 +61,17 @@ def _port(what: str, default: int, name: str) -> Any:
     )
 
 
+ReadyTimeoutOption = Annotated[
+    float | None,
+    time_option(
+        "Maximum time until a part is ready; increase it for a slow machine.",
+        "--ready-timeout",
+        envvar="OUTLAST_READY_TIMEOUT",
+        show_default="60s",
+    ),
+]
+
+
 class DemoFlags(TypedDict, total=False):
     """Flags of `demo`, named as in `StackConfig`."""
 
@@ -74,15 +85,7 @@ class DemoFlags(TypedDict, total=False):
             envvar="OUTLAST_LOG_FORMAT", help="Form of the logs; json also prints events of this command as JSON."
         ),
     ]
-    ready_timeout_seconds: Annotated[
-        float | None,
-        time_option(
-            "Maximum time until a part is ready; increase it for a slow machine.",
-            "--ready-timeout",
-            envvar="OUTLAST_READY_TIMEOUT",
-            show_default="60s",
-        ),
-    ]
+    ready_timeout_seconds: ReadyTimeoutOption
     begin_anew: BeginAnewOption
 
 

@@ -18,6 +18,7 @@ from tests.support.stacks.stack_config import clean_environment
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow, pytest.mark.timeout(400)]
 PORTS = [f"OUTLAST_{name.upper()}=0" for name in StackConfig.model_fields if name.endswith("_port")]
+PORTS += ["OUTLAST_READY_TIMEOUT=180s"]
 
 
 def said(command: list[str], home: Path, folder: Path = Path("/")) -> str:

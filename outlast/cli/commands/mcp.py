@@ -46,6 +46,7 @@ def mcp(
     actor_dir: stack_options.ActorFoldersOption = None,
     tools_from: stack_options.ToolsFromOption = None,
     mcp_servers: stack_options.McpServersOption = None,
+    ready_timeout_seconds: stack_options.ReadyTimeoutOption = None,
     begin_anew: stack_options.BeginAnewOption = False,
     **flags: Unpack[stack_options.ConnectionFlags],
 ) -> None:
@@ -66,6 +67,7 @@ def mcp(
         "actors": actor_dir,
         "tools_from": tools_from,
         "mcp_servers": mcp_servers,
+        "ready_timeout_seconds": ready_timeout_seconds,
         "begin_anew": begin_anew,
     }
     output = _output()
