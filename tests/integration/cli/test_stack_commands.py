@@ -223,4 +223,5 @@ def test_the_file_of_mcp_servers_is_named_by_a_variable_too(outlast: Outlast, mo
     monkeypatch.setenv("OUTLAST_MCP_SERVERS_FILE", "none.json")
     ended = outlast("up")
     assert ended.code == 2
-    assert "none.json: cannot be read: No such file or directory" in ended.said
+    assert "cannot be read: No such file or directory" in ended.said
+    assert "OUTLAST_MCP_SERVERS_FILE" in ended.said

@@ -16,6 +16,8 @@ from tests.support.http.mcp_wire import LEGACY, MODERN
 JSON_TYPE = {"Content-Type": "application/json"}
 MOST_USD = 1_000_000_000
 PYDANTIC_BOUNDS = {"ge", "gt", "le", "lt"}
+ADMINS = ("/v1/servers", "/v1/servers/{name}")
+"""Routes of which these callers may not use the parameters."""
 NO_NUMBERS = ("1e400", "1e-3000", "NaN", "Infinity", "-Infinity", "1e900000", "-1e900000", "9" * 5_000)
 NO_PARAMETERS = ("1e400", "NaN", "Infinity", "-Infinity", "1e900000", "9" * 400)
 NO_MONEY = (
@@ -85,7 +87,8 @@ def test_numbers_in_urls_have_bounds(everybody: list[Party]) -> None:
                 str(field.schema["maximum"] + 1),
             ):
                 status, content = ann.peek(operation.method.upper(), operation.url, params={field.name: value})
-                assert status == 422, f"{told} = {value[:50]}: {content[:500]!r}"
+                expected = 403 if operation.path in ADMINS else 422
+                assert status == expected, f"{told} = {value[:50]}: {content[:500]!r}"
 
 
 @pytest.mark.parametrize("mode", ["default", "openai", "apify"])
