@@ -189,7 +189,8 @@ async def test_a_cancelled_call_is_an_error_of_the_function(api: httpx.AsyncClie
     task_id = await started(api, call("call_named", name="give_back", arguments={"folder": str(tmp_path)}))
     inner = await inner_task(api, task_id)
     await asks(api, inner["id"])
-    await api.post(f"/v1/tasks/{inner['id']}/cancel")
+    cancelled = await api.post(f"/v1/tasks/{inner['id']}/cancel")
+    assert cancelled.status_code == 202, cancelled.text
     structured = (await result_of(api, task_id))["result"]["structured"]
     assert (structured["category"], structured["task_id"]) == ("cancelled", inner["id"])
 
