@@ -38,6 +38,7 @@ _MAX_NOISE_LINES = 100
 """Lines on standard output that are no messages. A server that writes more is ended."""
 _MESSAGES_PER_SECOND = 200.0
 _LOG_LINES_PER_SECOND = 20.0
+_FLOOD_PAUSE_SECONDS = 0.005
 _EXIT_SECONDS = 2.0
 """Time to exit after its standard input was closed, and again after SIGTERM."""
 _LIMITS: Final = {
@@ -192,10 +193,21 @@ class Pace:
 
     def wait_seconds(self) -> float:
         """Take a token, and return how long to wait for it: 0 within the burst."""
-        now = self._clock()
-        self._credit = min(self._burst, self._credit + (now - self._at) * self._per_second) - 1
-        self._at = now
+        self._refill()
+        self._credit -= 1
         return max(0.0, -self._credit / self._per_second)
+
+    def has_token(self) -> bool:
+        """Take a token if there is one."""
+        self._refill()
+        has_one = self._credit >= 1
+        self._credit -= has_one
+        return has_one
+
+    def _refill(self) -> None:
+        now = self._clock()
+        self._credit = min(self._burst, self._credit + (now - self._at) * self._per_second)
+        self._at = now
 
 
 async def _read_messages(
@@ -248,9 +260,11 @@ async def _write_messages(process: asyncio.subprocess.Process, sent: Any, receiv
 
 
 async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
-    """Log the standard error of the server, line by line. A server that writes too many lines waits."""
+    """Log the standard error of the server, line by line. Of too many lines, some are left out: a server that waits
+    until its lines are read would answer no calls.
+    """
     assert process.stderr is not None
-    buffered, pace = b"", Pace(_LOG_LINES_PER_SECOND, burst=200)
+    buffered, left_out, pace = b"", 0, Pace(_LOG_LINES_PER_SECOND, burst=200)
     while True:
         with suppress(OSError):
             chunk = await process.stderr.read(4_096)
@@ -258,10 +272,16 @@ async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
             if not chunk or len(buffered) > _MAX_LOG_LINE_BYTES:
                 lines, buffered = [*lines, buffered], b""
             for line in lines:
-                await asyncio.sleep(pace.wait_seconds())
+                if not pace.has_token():
+                    left_out += 1
+                    continue
+                if left_out:
+                    _log.warning("MCP server %s: %d lines of its standard error were left out", server, left_out)
+                    left_out = 0
                 if text := without_credentials(line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()):
                     _log.info("MCP server %s: %s", server, text)
             if chunk:
+                await asyncio.sleep(_FLOOD_PAUSE_SECONDS if left_out else 0)
                 continue
         return
 

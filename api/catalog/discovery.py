@@ -22,6 +22,7 @@ from outlast.workflows.tools.framework.tool import Tool
 
 _MAX_INDEXES = 20
 _MAX_SUMMARY_CHARS = 200
+_NAMES = frozenset(one.name for one in DISCOVERY_TOOLS)
 _BEST_FIRST = "SELECT tool FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, 0.0, 8.0, 3.0, 1.0), rowid LIMIT ?"
 """The weights are those of the columns `tool`, which is not searched, `name`, `description` and `arguments`."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
@@ -33,25 +34,30 @@ _STOP_WORDS = frozenset(
 
 def with_discovery(tools: registry.ToolSet, limit: int) -> registry.ToolSet:
     """Return the tools of a connection, with those of discovery if it has more than `limit` tools that are not
-    Outlast's. A limit of 0 is none. Modes with their own rules of selection have no discovery.
+    Outlast's. A limit of 0 is none. Modes with their own rules of selection, and connections with other tools of these
+    names, have no discovery.
     """
     if not limit or registry.selection_rules(tools.mode) is not STANDARD or len(_found_by_search(tools)) <= limit:
         return tools
-    return tools.including(*DISCOVERY_TOOLS)
+    return tools if _NAMES & tools.tools.keys() else tools.including(*DISCOVERY_TOOLS)
+
+
+def has_discovery(tools: registry.ToolSet) -> bool:
+    """Return whether a connection finds tools by search. The operator may have another tool of the same name."""
+    return tools.tools.get(CALL_TOOL.name) is CALL_TOOL
 
 
 def listed(tools: registry.ToolSet) -> registry.ToolSet:
     """Return the tools that `tools/list` has: all, or those that are not found by search."""
-    if CALL_TOOL.name not in tools.tools:
+    if not has_discovery(tools):
         return tools
-    hidden = {one.name for one in _found_by_search(tools)}
-    return registry.tool_set(tools.mode, (one for one in tools.tools.values() if one.name not in hidden))
+    return tools.only(tools.tools.keys() - {one.name for one in _found_by_search(tools)})
 
 
 def _found_by_search(tools: registry.ToolSet) -> list[Tool]:
-    own = registry.own_tools(tools.mode)
-    outlasts = registry.base_tools(tools.mode).tools.keys() - own | {one.name for one in DISCOVERY_TOOLS}
-    return [one for one in tools.tools.values() if one.name not in outlasts]
+    outlasts = registry.base_tools(tools.mode).tools.keys() - registry.own_tools(tools.mode)
+    hidden_from_search = outlasts | _NAMES if has_discovery(tools) else outlasts
+    return [one for one in tools.tools.values() if one.name not in hidden_from_search]
 
 
 class _Index:

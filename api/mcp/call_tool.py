@@ -15,7 +15,7 @@ from pydantic import JsonValue
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.coercion import coerced
 from outlast.api.catalog.catalog import MaskGate, narrowed
-from outlast.api.catalog.discovery import ToolSearch, summary_of
+from outlast.api.catalog.discovery import ToolSearch, has_discovery, summary_of
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import (
     ApiError,
@@ -76,7 +76,6 @@ TASK_META = "outlast/taskId"
 REUSED_META = "outlast/reused"
 """Key in the `_meta` of a result: the task already existed, for an identical call."""
 _FIRST_QUESTION_SECONDS = 5.0
-_DISCOVERY_NAMES = frozenset(one.name for one in DISCOVERY_TOOLS)
 _STATE_SECONDS = 30.0
 """Longest wait for the start of a run, and then for its first message, if the client does not wait."""
 _BEGUN = frozenset({"run_started", "run_resurrected", "input_required", "task_completed"})
@@ -203,7 +202,7 @@ class CallToolHandler:
             idempotency_key=request_meta.idempotency_key(meta),
             options=request_meta.options_for_started_calls(meta),
         )
-        if definition.name in _DISCOVERY_NAMES:
+        if has_discovery(tools) and definition in DISCOVERY_TOOLS:
             return await self._discover(call, tools, legacy=not versions.is_modern(ctx))
         return await self._local_tools.call(call)
 
@@ -421,7 +420,7 @@ class CallToolHandler:
 
 def _unwrapped(tools: ToolSet, params: CallToolRequestParams) -> CallToolRequestParams:
     """Return the call that a `call-tool` contains. Other calls, and those with invalid arguments, are unchanged."""
-    if params.name != CALL_TOOL.name or CALL_TOOL.name not in tools.tools:
+    if params.name != CALL_TOOL.name or not has_discovery(tools):
         return params
     try:
         wrapped: CallToolArguments = CALL_TOOL.parse(params.arguments or {})

@@ -2,13 +2,17 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from outlast.api.catalog.discovery import has_discovery, listed, with_discovery
+from outlast.workflows.tools.registry import tool_set
 from tests.support.http.mcp_wire import LEGACY, MODERN, Wire, text_of
 from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.tools.many_tools import get_weather_forecast
 
 service = service_fixture(scope="module", tools=["tests.support.tools.many_tools"])
 api = http_fixture()
@@ -85,3 +89,12 @@ async def test_searches_run_side_by_side(api: httpx.AsyncClient) -> None:
     wires = [await connected(api, LEGACY) for _ in range(3)]
     answers = await asyncio.gather(*(found(wire, "bill a customer") for wire in wires for _ in range(10)))
     assert {json.dumps(names) for names in answers} == {json.dumps(["createInvoice"])}
+
+
+def test_the_operators_own_tool_of_the_same_name_stays_one() -> None:
+    own = replace(get_weather_forecast.definition, name="call-tool")
+    few, many = [own], [own, *(replace(own, name=f"sensor_{number}") for number in range(50))]
+    for tools in (few, many):
+        offered = with_discovery(tool_set("default", tools), limit=40)
+        assert not has_discovery(offered)
+        assert listed(offered).tools.keys() == {one.name for one in tools}

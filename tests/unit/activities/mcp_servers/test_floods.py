@@ -11,14 +11,13 @@ from outlast.activities.mcp_servers import stdio
 from outlast.activities.mcp_servers.config import StdioServer
 from outlast.activities.mcp_servers.lenient import MAX_TOOLS, understood_tools
 from outlast.activities.mcp_servers.stdio import Pace, ProcessGuard, stdio_transport
-from tests.support.eventually import eventually
 
 _MESSAGE = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
-_FLOOD = "import sys\nwhile True: print(sys.argv[1], flush=True, file=getattr(sys, sys.argv[2]))"
+_FLOOD = "import sys\nwhile True: print(sys.argv[1], flush=True)"
 
 
-def server(folder: Path, line: str, stream: str = "stdout") -> StdioServer:
-    return StdioServer("flood", sys.executable, ("-c", _FLOOD, line, stream), cwd=folder)
+def server(folder: Path, line: str) -> StdioServer:
+    return StdioServer("flood", sys.executable, ("-c", _FLOOD, line), cwd=folder)
 
 
 def test_a_pace_lets_a_burst_pass_and_then_so_many_per_second() -> None:
@@ -27,6 +26,8 @@ def test_a_pace_lets_a_burst_pass_and_then_so_many_per_second() -> None:
     assert [pace.wait_seconds() for _ in range(5)] == [0, 0, 0, 0.1, 0.2]
     now = 100.0
     assert [pace.wait_seconds() for _ in range(4)] == [0, 0, 0, 0.1]
+    now = 200.0
+    assert [pace.has_token() for _ in range(5)] == [True, True, True, False, False]
 
 
 async def test_a_server_that_writes_no_messages_is_ended(tmp_path: Path) -> None:
@@ -50,16 +51,16 @@ async def test_a_flood_of_messages_waits_after_its_burst(tmp_path: Path, monkeyp
     await guard.close()
 
 
-async def test_a_flood_of_errors_waits_after_its_burst(
+async def test_a_server_with_too_much_to_log_still_answers(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio, "_LOG_LINES_PER_SECOND", 0.001)
     caplog.set_level("INFO", "outlast.mcp_servers")
+    code = "import sys\nfor _ in range(20_000): print('oh no ' * 9, file=sys.stderr)\nprint(sys.argv[1], flush=True)"
+    talkative = StdioServer("talkative", sys.executable, ("-c", code, _MESSAGE), cwd=tmp_path)
     guard = ProcessGuard()
-    async with stdio_transport(server(tmp_path, "oh no", "stderr"), guard, lambda: None):
-        await eventually(lambda: len(caplog.records) >= 200)
-        for _ in range(100):
-            await asyncio.sleep(0)
+    async with stdio_transport(talkative, guard, lambda: None) as (received, _):
+        await received.receive()
     await guard.close()
     assert len(caplog.records) == 200
 
