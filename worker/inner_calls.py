@@ -42,12 +42,16 @@ _SCHEMA_SECONDS = 300
 
 
 class InnerSecrets:
-    """Encrypts secrets in arguments of calls that functions make."""
+    """Encrypts secrets in arguments of calls that functions make, and keys digests of their arguments."""
 
     def __init__(self, platform: ApifyPlatform, sealer: SecretSealer) -> None:
         self._platform = platform
         self._sealer = sealer
         self._schemas = TTLCache[tuple[str, str], JsonObject | None](_MAX_SCHEMAS, _SCHEMA_SECONDS)
+
+    def digests(self, digest: str) -> tuple[str, ...]:
+        """Keyed forms of a digest, one per key of the ring, the encrypting key's first."""
+        return self._sealer.digests(digest)
 
     def hidden(self, wait: Wait, tool: Tool | None, caller_id: str) -> Wait:
         """Return a call as the history may hold it. Without `tool`, which another worker may have, nothing of it

@@ -71,8 +71,8 @@ class PlainFunctions:
         raises `UnknownTool` or `ToolChanged`.
 
         `loop` runs `async def` functions; None for the loop of the worker, as tests do. `environment` has the secrets;
-        None for that of this process. `inner_secrets` encrypts arguments of calls that functions make; None in tests
-        without a server.
+        None for that of this process. `inner_secrets` encrypts arguments of calls that functions make, and keys the
+        digests of a journal; None in tests without a server.
         """
         self._tool_of = tool_of or version_of_tool
         self._loop = loop
@@ -123,7 +123,7 @@ class PlainFunctions:
         self, request: PlainFunctionInput, function: PlainFunction, arguments: tuple[Any, ...], secrets: ToolSecrets
     ) -> PlainFunctionResult:
         async with heartbeating() as heartbeats:
-            journal = await _journal(request) if function.takes_context else Journal()
+            journal = await self._journal(request) if function.takes_context else Journal()
             context = {"context": _context(request, heartbeats, journal, secrets)} if function.takes_context else {}
             try:
                 running = _until_wait(function(*arguments, **context), journal)
@@ -145,6 +145,38 @@ class PlainFunctions:
                 raise
             except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                 raise _logged_defect(request, error) from None
+
+    async def _journal(self, request: PlainFunctionInput) -> Journal:
+        """The journal of the task, with the entries of earlier attempts."""
+        info = activity.info()
+        task = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+        loop = asyncio.get_running_loop()
+
+        async def record(entry: StepEntry) -> None:
+            """Record from the loop of the function; the client belongs to the worker's."""
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(send(entry), loop))
+
+        async def send(entry: StepEntry) -> None:
+            """Return when the task's history has the signal. An outage is waited out while the attempt lasts."""
+            pause = 0.1
+            while True:
+                try:
+                    return await task.signal(STEP_SIGNAL, entry)
+                except RPCError as error:
+                    if error.status not in _OUTAGE:
+                        raise
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, 5)
+
+        entries: list[StepEntry] = []
+        start = 0 if request.resumed or info.attempt > 1 else None
+        while start is not None:
+            page = await task.query(JOURNAL_QUERY, start, result_type=JournalPage)
+            entries += page.entries
+            start = page.next
+        digests = self._inner_secrets.digests if self._inner_secrets is not None else None
+        prefix = "" if request.step == "server" else f"{request.step}:"
+        return Journal(entries, record, prefix=prefix, digests=digests)
 
     def _as_recorded(self, wait: Wait, caller_id: str) -> Wait:
         if self._inner_secrets is None or wait.tool is None:
@@ -345,37 +377,6 @@ def _stems_from_wait(error: BaseException) -> bool:
         return any(_stems_from_wait(one) for one in cast("BaseExceptionGroup[BaseException]", error).exceptions)
     before = error.__cause__ or error.__context__
     return before is not None and _stems_from_wait(before)
-
-
-async def _journal(request: PlainFunctionInput) -> Journal:
-    """The journal of the task, with the entries of earlier attempts."""
-    info = activity.info()
-    task = activity.client().get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
-    loop = asyncio.get_running_loop()
-
-    async def record(entry: StepEntry) -> None:
-        """Record from the loop of the function; the client belongs to the worker's."""
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(send(entry), loop))
-
-    async def send(entry: StepEntry) -> None:
-        """Return when the task's history has the signal. An outage is waited out while the attempt lasts."""
-        pause = 0.1
-        while True:
-            try:
-                return await task.signal(STEP_SIGNAL, entry)
-            except RPCError as error:
-                if error.status not in _OUTAGE:
-                    raise
-            await asyncio.sleep(pause)
-            pause = min(2 * pause, 5)
-
-    entries: list[StepEntry] = []
-    start = 0 if request.resumed or info.attempt > 1 else None
-    while start is not None:
-        page = await task.query(JOURNAL_QUERY, start, result_type=JournalPage)
-        entries += page.entries
-        start = page.next
-    return Journal(entries, record, prefix="" if request.step == "server" else f"{request.step}:")
 
 
 def _context(

@@ -32,7 +32,7 @@ class StepEntry(Contract):
 
     position: str = Field(description="Place of the step in the function: `2`, or `1.2` in a concurrent branch.")
     name: str = Field(description="Name of the step's function, or the kind of the wait.")
-    digest: str = Field(description="SHA-256 of the arguments, in hexadecimal digits.")
+    digest: str = Field(description="Keyed SHA-256 of the arguments (plain before 2026-11-29), in hexadecimal digits.")
     state: Annotated[Literal["started", "done", "failed"], OPEN] = "done"
     value: JsonValue = None
     failure: StepFailure | None = None

@@ -1,11 +1,14 @@
 """Durable steps and waits of a tool's function: what is recorded is not repeated, and waits outlive the activity."""
 
+import base64
+import re
 from pathlib import Path
 from typing import Any
 
 import httpx
 from temporalio.client import Client
 
+from outlast.workflows.tools.framework.journal import digest_of
 from tests.support.calls.questions import asks, taken
 from tests.support.calls.tasks import completed, result_of, started
 from tests.support.eventually import eventually
@@ -29,6 +32,19 @@ async def test_an_attempt_continues_after_the_last_recorded_step(api: httpx.Asyn
     answer = await completed(api, call("purchase", tmp_path, hiccups=2))
     assert answer["result"]["structured"] == {"result": ["reserve", "charge", "ship"]}
     assert ran(tmp_path) == ["reserve", "charge", "ship"]
+
+
+async def test_a_history_does_not_have_plain_digests_of_arguments(
+    api: httpx.AsyncClient, service: Service, tmp_path: Path
+) -> None:
+    task_id = await started(api, call("purchase", tmp_path, hiccups=1))
+    await result_of(api, task_id)
+    client = await Client.connect(service.temporal_address)
+    history = (await client.get_workflow_handle(task_id).fetch_history()).to_json()
+    payloads = (base64.b64decode(data).decode() for data in re.findall(r'"data": "([^"]+)"', history))
+    recorded = re.findall(r'"digest": *"([0-9a-f]{64})"', "\n".join(payloads))
+    assert recorded
+    assert digest_of(((str(tmp_path), "reserve"), {})) not in recorded
 
 
 async def test_blocking_functions_have_steps_and_waits(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ MAX_STEP_BYTES = 1024 * 1024
 """Largest result of a step, as JSON."""
 _MAX_MESSAGE_CHARS = 2_000
 Record = Callable[[StepEntry], Awaitable[None]]
+Digests = Callable[[str], tuple[str, ...]]
+"""Keyed forms of a digest: the one to record, then the others that an earlier attempt may have recorded."""
 
 
 class Suspended(BaseException):
@@ -78,13 +80,22 @@ _in_step: ContextVar[bool] = ContextVar("in_step", default=False)
 class Journal:
     """The journal of one attempt: entries of earlier attempts, and `record`, which makes a new entry durable.
 
-    Without `record`, as in tests that call the function itself, steps run and nothing is recorded.
+    Without `record`, as in tests that call the function itself, steps run and nothing is recorded. Digests are recorded
+    as `digests` writes them, because a plain one would let readers of a history guess short arguments.
     """
 
-    def __init__(self, entries: Iterable[StepEntry] = (), record: Record | None = None, *, prefix: str = "") -> None:
+    def __init__(
+        self,
+        entries: Iterable[StepEntry] = (),
+        record: Record | None = None,
+        *,
+        prefix: str = "",
+        digests: Digests | None = None,
+    ) -> None:
         self.waits: list[Wait] = []
         """What the function waits for. Not empty: the attempt ends, and the workflow waits."""
         self._record = record
+        self._digests = digests or (lambda digest: (digest,))
         self._begun: dict[str, StepEntry] = {}
         self._ended: dict[str, StepEntry] = {}
         for entry in entries:
@@ -151,7 +162,7 @@ class Journal:
         entry = ended or self._begun.get(operation.position)
         if entry is None:
             return None
-        if (entry.name, entry.digest) != (name, digest):
+        if entry.name != name or entry.digest not in (*self._digests(digest), digest):
             raise _changed(entry, name)
         if ended is None:
             raise _outcome_unknown(name)
@@ -177,7 +188,7 @@ class Journal:
         self, operation: Operation, name: str, digest: str, function: Callable[[], Awaitable[JsonValue]], *, once: bool
     ) -> JsonValue:
         _in_step.set(True)
-        begun = StepEntry(position=operation.position, name=name, digest=digest, state="started")
+        begun = StepEntry(position=operation.position, name=name, digest=self._digests(digest)[0], state="started")
         if once:
             await self._write(begun)
         try:
@@ -195,7 +206,7 @@ class Journal:
 
     def suspend(self, operation: Operation, wait: Wait) -> Suspended:
         """Add `wait` to the waits of the function, and return the exception that ends it."""
-        self.waits.append(wait)
+        self.waits.append(wait.model_copy(update={"digest": self._digests(wait.digest)[0]}))
         operation.branch.is_suspended = True
         return Suspended()
 

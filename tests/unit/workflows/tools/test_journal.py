@@ -319,3 +319,28 @@ def test_the_blocking_context_is_for_functions_without_async() -> None:
 
         @tool
         async def wrong(ctx: SyncToolContext) -> None: ...
+
+
+async def test_digests_are_recorded_with_a_key_and_match_after_a_rotation_and_from_before_keys(
+    attempts: Attempts,
+) -> None:
+    def digests(*keys: str) -> Callable[[str], tuple[str, ...]]:
+        return lambda digest: tuple(f"{key}:{digest}" for key in keys)
+
+    async def run(argument: str, keyed: Callable[[str], tuple[str, ...]] | None) -> None:
+        attempts.journal = Journal(attempts.state.page(0).entries, attempts.record, digests=keyed)
+        attempts.journal.enter()
+        await ToolContext("task-1", "me", journal=attempts.journal).step(attempts.step(), argument)
+
+    await run("1234", digests("old"))
+    (entry,) = attempts.state.page(0).entries
+    assert entry.digest.startswith("old:")
+    await run("1234", digests("new", "old"))
+    with pytest.raises(ToolFailure, match="other arguments"):
+        await run("1235", digests("new", "old"))
+    assert attempts.ran == ["1234"]
+
+    attempts.state = JournalState()
+    await run("1234", None)
+    await run("1234", digests("new"))
+    assert attempts.ran == ["1234", "1234"]
