@@ -42,8 +42,8 @@ class ConfigFile:
     def replace(self, text: str) -> Path | None:
         """Replace the file atomically, and return the path of the copy of the old one.
 
-        Mode, owner and links stay; only its owner can read a new file. Raises `CliError`, also if the file has changed
-        since it was read.
+        Mode, owner and links stay. Only the owner can read a new file, and the copy, which may have secrets. Raises
+        `CliError`, also if the file has changed since it was read.
         """
         mark = codecs.BOM_UTF8 if (self.content or b"").startswith(codecs.BOM_UTF8) else b""
         try:
@@ -55,7 +55,9 @@ class ConfigFile:
         target = self.path.resolve()
         target.parent.mkdir(parents=True, exist_ok=True)
         mode = target.stat().st_mode & 0o777 if self.content is not None else _PRIVATE
-        backup = _written(self._backup_path(target), self.content, mode) if self.content is not None else None
+        backup = _written(self._backup_path(target), self.content) if self.content is not None else None
+        if backup is not None:
+            _keep_owner(backup, target)
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
             new = Path(file.name)
             file.write(content)
@@ -93,10 +95,9 @@ def _content(path: Path) -> bytes | None:
         return None
 
 
-def _written(path: Path, content: bytes, mode: int) -> Path:
+def _written(path: Path, content: bytes) -> Path:
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, _PRIVATE)) as file:
         file.write(content)
-    path.chmod(mode)
     return path
 
 

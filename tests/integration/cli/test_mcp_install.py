@@ -175,7 +175,7 @@ def test_the_rest_of_the_file_stays_and_a_copy_is_kept(outlast: Outlast, home: P
     assert "// by hand" in file.read_text()
     assert '"wiki": {"url": "https://wiki.example/mcp", "key": "hush"}' in file.read_text()
     assert link.is_symlink()
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, Path(first["backup"]))] == [0o640, 0o640]
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (file, Path(first["backup"]))] == [0o640, 0o600]
     before = file.read_bytes()
     again = outlast("mcp", "install", "cursor", "--token", SECRET, "--json").document
     assert (again["changed"], again["backup"], again["difference"], file.read_bytes()) == (False, None, [], before)

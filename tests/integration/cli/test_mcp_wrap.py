@@ -109,6 +109,9 @@ def test_a_second_time_moves_what_is_new_and_a_file_that_has_changed_keeps_its_c
     a = read_servers(file, {})["a"]
     assert isinstance(a, StdioServer)
     assert a.args == ("new",)
+    copies = [*path.parent.glob("*.bak"), *file.parent.glob("*.bak")]
+    assert {copy.parent for copy in copies} == {path.parent, file.parent}
+    assert {stat.S_IMODE(copy.stat().st_mode) for copy in copies} == {0o600}
     document["mcpServers"] = {**servers_of(path), "b": {"command": "mine"}}
     path.write_text(json.dumps({**document, "theme": "light"}))
     ended = outlast("mcp", "install", "claude-code", "--undo")
