@@ -6,8 +6,10 @@ is on the arguments themselves, and its result has their secret parts encrypted,
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from functools import partial
 from typing import cast
+from uuid import uuid4
 
 from cachetools import TTLCache
 from pydantic import JsonValue
@@ -136,11 +138,13 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
     refusal = nameless_actor(rules, tool.name, actor) or nameless_plan(rules, place, arguments)
     if refusal is not None:
         return InnerAdmission(refusal=refusal)
+    ruling = ruling_of(rules, tool.name, actor, planned_actors(place, arguments))
+    server, conversation = tool.server, request.inner.conversation
     return InnerAdmission(
         tool=tool.name,
         arguments=arguments,
         changes=() if tool.is_function else read.changes,  # a note would become part of a text
-        permission=ruling_of(rules, tool.name, actor, planned_actors(place, arguments)),
+        permission=ruling if server is None else server.ruling(ruling),
         has_approval=tool.approval is not None,
         calls_tools=tool.calls_tools,
         admitted_tool=admitted_tool(tool),
@@ -148,12 +152,15 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
         is_function=tool.is_function,
         executor=executor_kind(ToolCall.model_construct(tool=tool.name, mode=INNER_MODE)),
         actor=actor[:MAX_ID_CHARS] if actor else None,
+        server=server and server.for_call(caller_id=request.caller_id, conversation=conversation, task=uuid4().hex),
     )
 
 
-def unknown_inner_tool(request: InnerCallInput) -> ErrorEnvelope:
-    """The error for a tool that this worker does not have. It suggests tools that the function may call."""
-    names = [tool.name for tool in tools_of(INNER_MODE) if _refused_tool(request, tool) is None]
+def unknown_inner_tool(request: InnerCallInput, more: Iterable[Tool] = ()) -> ErrorEnvelope:
+    """The error for a tool that this worker does not have. It suggests tools that the function may call, of `more`
+    too.
+    """
+    names = [tool.name for tool in (*tools_of(INNER_MODE), *more) if _refused_tool(request, tool) is None]
     others = f" It can call: {suggested(names, request.tool)}." if names else ""
     advice = "Load its module on worker and API. An Actor is called with `call-actor` and its argument `actor`."
     unknown = unknown_tool_envelope(request.tool, names, otherwise=f"{advice}{others}")
@@ -174,7 +181,8 @@ def _refused_tool(request: InnerCallInput, tool: Tool) -> ErrorEnvelope | None: 
         return _permanent(
             ErrorCategory.VALIDATION, name, f"{name} belongs to a connection, and a function cannot call it.", None
         )
-    is_offered = inner.builtin_tools is None or name in inner.builtin_tools or name in own_tools(INNER_MODE)
+    is_outlasts = tool.server is None and name not in own_tools(INNER_MODE)
+    is_offered = inner.builtin_tools is None or name in inner.builtin_tools or not is_outlasts
     if not is_offered:
         return _permanent(
             ErrorCategory.PERMISSION, name, f"This server does not offer {name} (OUTLAST_BUILTIN_TOOLS).", None

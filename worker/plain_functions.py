@@ -22,6 +22,7 @@ from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.activities.tool_secrets import LEAST_HIDDEN_CHARS, MissingSecret, ToolSecrets, hide_known, is_hidden
 from outlast.worker.functions_loop import FunctionsLoop
 from outlast.worker.inner_calls import InnerSecrets, decided, unknown_inner_tool
+from outlast.worker.server_listings import ListedTools
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry, Wait
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
@@ -66,18 +67,21 @@ class PlainFunctions:
         loop: FunctionsLoop | None = None,
         environment: Mapping[str, str] | None = None,
         inner_secrets: InnerSecrets | None = None,
+        listed_tools: ListedTools | None = None,
     ) -> None:
         """`tool_of` returns a tool by mode, name, and what the call recorded of it; by default of this process. It
         raises `UnknownTool` or `ToolChanged`.
 
         `loop` runs `async def` functions; None for the loop of the worker, as tests do. `environment` has the secrets;
         None for that of this process. `inner_secrets` encrypts arguments of calls that functions make, and keys the
-        digests of a journal; None in tests without a server.
+        digests of a journal; None in tests without a server. `listed_tools` are those of MCP servers; None without a
+        file of servers.
         """
         self._tool_of = tool_of or version_of_tool
         self._loop = loop
         self._environment = environment
         self._inner_secrets = inner_secrets
+        self._listed_tools = listed_tools
 
     @activity.defn(name=DECIDE_APPROVAL)
     async def decide_approval(self, request: ApprovalInput) -> ApprovalDecision:
@@ -99,9 +103,12 @@ class PlainFunctions:
     async def admit_inner_call(self, request: InnerCallInput) -> InnerAdmission:
         """Decide whether a function may call another tool, and with which arguments."""
         definition, secrets = self._inner_tool(request.tool), self._inner_secrets
-        if definition is None:
-            return InnerAdmission(refusal=unknown_inner_tool(request))
         with as_activity_failure():
+            if definition is None:
+                listed = {} if self._listed_tools is None else await self._listed_tools.around(request.tool)
+                definition = listed.get(request.tool)
+                if definition is None:
+                    return InnerAdmission(refusal=unknown_inner_tool(request, listed.values()))
             request = secrets.opened(request) if secrets is not None else request
             admission = await in_thread(request.tool, partial(decided, request, definition))
             return await secrets.sealed(request, definition, admission) if secrets is not None else admission
@@ -181,7 +188,10 @@ class PlainFunctions:
     def _as_recorded(self, wait: Wait, caller_id: str) -> Wait:
         if self._inner_secrets is None or wait.tool is None:
             return wait
-        return self._inner_secrets.hidden(wait, self._inner_tool(wait.tool), caller_id)
+        definition = self._inner_tool(wait.tool)
+        if definition is None and self._listed_tools is not None and self._listed_tools.is_one(wait.tool):
+            return wait  # As in a call from outside: a server's schema does not say which of its arguments are secret.
+        return self._inner_secrets.hidden(wait, definition, caller_id)
 
     def _inner_tool(self, name: str) -> Tool | None:
         try:

@@ -44,6 +44,7 @@ from outlast.worker.inner_calls import InnerSecrets
 from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.worker.plain_functions import PlainFunctions
 from outlast.worker.schedule_work import WorkflowWork
+from outlast.worker.server_listings import ListedTools
 from outlast.worker.settings import WorkerSettings
 from outlast.worker.shared_tools import model_activities, shared_tool_activities, web_activities
 from outlast.workflows.batches.batch import BatchWorkflow
@@ -103,14 +104,14 @@ async def serving(client: Client, settings: WorkerSettings) -> AsyncGenerator[No
     When it ends, no queue is polled any more, followed runs are handed over at once, and other activities get
     `shutdown_seconds` to finish.
     """
-    activities = build_activities(settings, client)
+    file = ServersFile(settings.mcp_servers_file) if settings.mcp_servers_file is not None else None
+    activities = build_activities(settings, client, ListedTools(file, client) if file is not None else None)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(activities.close)
         workers = [
             build(client, settings, activities) for queue, build in _WORKERS.items() if queue in settings.task_queues
         ]
-        if settings.mcp_servers_file is not None:
-            file = ServersFile(settings.mcp_servers_file)
+        if file is not None:
             servers = _server_activities(settings, client, file)
             stack.push_async_callback(servers.close)
             workers += _servers_workers(client, settings, servers)
@@ -250,7 +251,7 @@ class Activities:
     """Closes the open connections."""
 
 
-def build_activities(settings: WorkerSettings, client: Client) -> Activities:
+def build_activities(settings: WorkerSettings, client: Client, listed_tools: ListedTools | None = None) -> Activities:
     """The activities with their clients. Raises `SealError` when there is no key ring."""
     sealer = sealer_from(settings)
     objects = output_objects(settings)
@@ -272,7 +273,8 @@ def build_activities(settings: WorkerSettings, client: Client) -> Activities:
     spending = SpendingActivities(platform, tasks, UsageStore(objects, namespace=client.namespace))
     models = model_activities(settings, conversations, ledgers)
     compaction = CompactionActivities(models, conversations)
-    functions = PlainFunctions(loop=FunctionsLoop(), inner_secrets=InnerSecrets(platform, sealer))
+    secrets = InnerSecrets(platform, sealer)
+    functions = PlainFunctions(loop=FunctionsLoop(), inner_secrets=secrets, listed_tools=listed_tools)
     batches, firings = _batches(objects, client, ledgers), _firings(client, objects, ledgers)
     return Activities(
         short=(

@@ -8,6 +8,7 @@ from outlast.activities.skills import SkillCard, SkillFolder
 from outlast.workflows.contracts.tool_masks import is_active
 from outlast.workflows.tools.core.server_tools import SEPARATOR
 from outlast.workflows.tools.framework.mode import Instruction
+from outlast.workflows.tools.framework.tool import Category
 from outlast.workflows.tools.registry import MODES, ToolSet
 
 _WHAT_IT_IS = Instruction("Outlast runs tools as durable tasks.")
@@ -41,6 +42,7 @@ COMMON = (
 )
 """The instructions of every mode, after what Outlast is."""
 
+_OF_THE_PLATFORM = frozenset({Category.ACTORS, Category.DOCS, Category.STORAGE, Category.SCHEDULES})
 _MAX_SKILLS = 50
 _MAX_SKILL_CHARS = 240
 _SKILL_TOOL = "Skill"
@@ -54,9 +56,10 @@ def server_instructions(
     Answers name the tool that restores outputs, as a message may mask it, and this text stays the same.
     """
     runs_actors = any(definition.runs_actor for definition in tools.tools.values())
+    subjects = {None, *(["runs"] if runs_actors else []), *(["platform"] if _is_of_platform(tools) else [])}
     given = (_WHAT_IT_IS_WITH_ACTORS if runs_actors else _WHAT_IT_IS, *COMMON, *MODES[tools.mode].instructions)
     callable_tools = {name for name in tools.tools if is_active(name, mask)}
-    parts = [part.text for part in given if callable_tools.issuperset(part.tools)]
+    parts = [part.text for part in given if part.about in subjects and callable_tools.issuperset(part.tools)]
     if tools.missing_actors:
         missing = ", ".join(tools.missing_actors)
         parts.append(f"- These Actors were selected, but cannot be loaded as tools now: {missing}.")
@@ -70,6 +73,11 @@ def server_instructions(
         if server in active:
             parts.append(f"\n## MCP server {server} (tools `{server}{SEPARATOR}...`)\n{text}")
     return "\n".join(parts)
+
+
+def _is_of_platform(tools: ToolSet) -> bool:
+    """Return whether a tool is for the Apify platform. Those that collect results are for all tools."""
+    return any(one.runs_actor or one.category in _OF_THE_PLATFORM for one in tools.tools.values())
 
 
 async def offered_skills(folder: Path | None, tools: ToolSet) -> Sequence[SkillCard]:

@@ -13,12 +13,10 @@ from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import TemporalError
 
 from outlast.activities.mcp_servers import contracts as mcp
-from outlast.activities.mcp_servers.config import McpServer, RetryArgument, ServerOptions, Servers, ServersFile
-from outlast.activities.workflow_requests import update_with_start
+from outlast.activities.mcp_servers.config import McpServer, ServerOptions, Servers, ServersFile
 from outlast.api.errors import PlatformUnavailable, ServerNotFound
-from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ServerTarget
-from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool, server_tool_name
+from outlast.worker.server_listings import listing_of, tools_from
+from outlast.workflows.tools.core.server_tools import SEPARATOR
 from outlast.workflows.tools.framework.tool import Tool
 
 log = logging.getLogger("outlast.api")
@@ -156,7 +154,7 @@ class ServerTools:
         server = self._server(name)
         try:
             async with asyncio.timeout(_LIST_SECONDS):
-                listing = await self._list(name, server, self.servers.digest(name), max_age_seconds)
+                listing = await self._list(server, self.servers.digest(name), max_age_seconds)
         except (TemporalError, TimeoutError) as error:
             raise PlatformUnavailable(f"The MCP server {name!r} cannot be listed now: {_words(error)}") from error
         self._take(name, self.servers.digest(name), server.options, listing)
@@ -221,7 +219,7 @@ class ServerTools:
                 # Workers list only the tools that the options offer, and the digest does not contain these.
                 has_other_options = known.options is not None and known.options != server.options
                 max_age_seconds = 0.0 if has_other_options else _MAX_AGE_SECONDS / 2
-                listing = await self._list(name, server, digest, max_age_seconds)
+                listing = await self._list(server, digest, max_age_seconds)
         except (TemporalError, TimeoutError) as error:
             self._failed(name, digest, _words(error))
         else:
@@ -229,18 +227,8 @@ class ServerTools:
         finally:
             known.reading = None
 
-    async def _list(self, name: str, server: McpServer, digest: str, max_age_seconds: float) -> mcp.ServerListing:
-        request = mcp.ListServerInput(server=name, config_digest=digest, max_age_seconds=max_age_seconds)
-        return await update_with_start(
-            self._client,
-            mcp.LIST_TOOLS_UPDATE,
-            request,
-            mcp.ServerListing,
-            mcp.SERVER_WORKFLOW,
-            mcp.ServerState(server=name, kind=server.kind),
-            id=mcp.server_workflow_id(name),
-            task_queue=TOOLS_TASK_QUEUE,
-        )
+    async def _list(self, server: McpServer, digest: str, max_age_seconds: float) -> mcp.ServerListing:
+        return await listing_of(self._client, server, digest, max_age_seconds)
 
     def _take(self, name: str, digest: str, options: ServerOptions, listing: mcp.ServerListing) -> None:
         """Keep a list. One without tools because of an error does not replace another."""
@@ -306,36 +294,6 @@ class ServerTools:
             is_old = known.read_at is None or now - known.read_at > _MAX_AGE_SECONDS or known.failures > 0
             if is_old or not known.is_current(servers.digest(name), servers[name].options):
                 self._read(name, servers)
-
-
-def tools_from(server: str, listing: mcp.ServerListing, options: ServerOptions, digest: str) -> Iterable[Tool]:
-    """Return the offered tools of a list, under their names."""
-    listed = [tool for tool in listing.tools if options.offers(tool.name)]
-    is_stateless = all(tool.read_only or tool.idempotent for tool in listed)
-    for tool in listed:
-        target = target_of(server, tool, options, digest, is_stateless=is_stateless)
-        yield server_tool(server_tool_name(server, tool.name), tool, target)
-
-
-def target_of(
-    server: str, tool: mcp.McpTool, options: ServerOptions, digest: str, *, is_stateless: bool
-) -> ServerTarget:
-    """Return what calls of a tool need to know: by the operator's options, else by its annotations."""
-    retry = options.retry_of(tool.name)
-    is_safe = tool.read_only or tool.idempotent
-    return ServerTarget(
-        server=server,
-        tool=tool.name,
-        session=options.session or ("shared" if is_stateless else None),
-        repeats_safely=retry == "always" or (is_safe and retry is None),
-        idempotency_argument=retry.argument if isinstance(retry, RetryArgument) else None,
-        verify=options.verify_of(tool.name),
-        timeout_seconds=options.timeout_seconds,
-        read_only=tool.read_only,
-        destructive=tool.destructive and not tool.read_only,
-        needs_approval=options.asks_approval(tool.name),
-        config_digest=digest,
-    )
 
 
 def _retry_at(failures: int) -> float:

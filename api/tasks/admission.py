@@ -110,7 +110,8 @@ class Admission:
         check_until(request.options.until, tool, actor)
         _check_paid(tool, given, actor)
         permission = await self._permission(caller, tool, request.arguments, actor, session_id=request.session_id)
-        inner = await self._inner_calls(caller, tool)
+        conversation = request.session_id or given.connection
+        inner = await self._inner_calls(caller, tool, conversation)
 
         # May an identical call answer it? Which webhooks are notified? May a run that is cut short be resurrected?
         reuse = self._reuse(caller, request, tool, mode, actor, permission, is_paid=payment is not None)
@@ -143,7 +144,7 @@ class Admission:
             listeners=listeners,
             inner=inner,
             options=options,
-            server=_server_call(tool, caller, request.session_id or given.connection),
+            server=_server_call(tool, caller, conversation),
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
@@ -177,7 +178,7 @@ class Admission:
             update={
                 "caller": caller,
                 "permission": permission,
-                "inner": await self._inner_calls(caller, tool),
+                "inner": await self._inner_calls(caller, tool, call.inner.conversation if call.inner else None),
                 "caps": self.policy.caps_of(caller.id),
                 "listeners": (*await self.listeners.of_call(caller), *own),
                 "options": call.options.model_copy(update={"resurrect": allowed}),
@@ -277,13 +278,14 @@ class Admission:
             return self._permissions.ruling_of_call(caller.id, tool, None)
         return self._permissions.ruling_of_call(caller.id, tool, actor.name, actor.actor_id)
 
-    async def _inner_calls(self, caller: Caller, tool: Tool) -> InnerCalls | None:
+    async def _inner_calls(self, caller: Caller, tool: Tool, conversation: str | None) -> InnerCalls | None:
         """Return the rules for calls that the tool's function makes, which are those of this call."""
         if not tool.calls_tools:
             return None
         builtin = self.catalogue.builtin
         offered = None if builtin.names is None else tuple(sorted(builtin.offered(INNER_MODE).tools))
-        return InnerCalls(rules=await carried_rules(self._permissions, caller, self.catalogue), builtin_tools=offered)
+        rules = await carried_rules(self._permissions, caller, self.catalogue)
+        return InnerCalls(rules=rules, builtin_tools=offered, conversation=conversation)
 
     @property
     def _permissions(self) -> PermissionRules:

@@ -158,6 +158,9 @@ class InnerCalls(Contract):
         default=None, description="Tools of Outlast that this installation offers; None: all."
     )
     depth: int = Field(default=0, description="Nesting depth: the number of enclosing calls.")
+    conversation: str | None = Field(
+        default=None, description="Session of Outlast or of the MCP client: its calls share sessions of MCP servers."
+    )
 
 
 _MAX_ADDRESS_CHARS = 2_048

@@ -221,7 +221,7 @@ def _planned(
         admitted_tool=tool.admitted_tool,
         caps=turn.caps,
         listeners=turn.listeners,
-        inner=InnerCalls(rules=turn.rules) if tool.calls_tools else None,
+        inner=InnerCalls(rules=turn.rules, conversation=turn.session_id) if tool.calls_tools else None,
         server=tool.server
         and tool.server.for_call(caller_id=turn.caller.id, conversation=turn.session_id, task=task_id),
     )

@@ -6,26 +6,31 @@ INSTRUCTIONS = (
     Instruction(
         "- An Actor is a program on the Apify platform: it takes an input and writes what it finds. Its README\n"
         "  says what it can do, its input schema what it takes: read the input schema before you run it. Apify\n"
-        "  Store has an Actor for most sites; of several, take one that is used much and rated well."
+        "  Store has an Actor for most sites; of several, take one that is used much and rated well.",
+        about="platform",
     ),
     Instruction(
         "- Each run writes to a dataset (rows) and a key-value store (files, its input and output). Answers name\n"
-        "  both by their ids. Read large ones a page at a time, with few fields."
+        "  both by their ids. Read large ones a page at a time, with few fields.",
+        about="platform",
     ),
     Instruction(
         "- An Actor task is a saved input with options of an Actor, to be run again. It is private until it is\n"
-        "  published, which makes a page for everybody: publish only what is useful and proven."
+        "  published, which makes a page for everybody: publish only what is useful and proven.",
+        about="platform",
     ),
     Instruction(
         "- A schedule runs Actors and saved tasks by a cron expression of five fields (a sixth in front for\n"
         "  seconds), in its time zone, UTC without one. @daily and similar names fire at a time of their own: write\n"
         "  the fields where a time matters. A disabled schedule pauses. To change its actions send all of them,\n"
-        "  10 of each kind at most."
+        "  10 of each kind at most.",
+        about="platform",
     ),
     Instruction(
         "- Storages, runs and logs are resources, too: resources/read takes their addresses on the platform's\n"
         "  API, such as .../v2/datasets/ID/items?limit=100; resources/templates/list has the forms. Answers name\n"
-        "  ids: build the address from them. Content that is too large is replaced by a note: read a page of it."
+        "  ids: build the address from them. Content that is too large is replaced by a note: read a page of it.",
+        about="platform",
     ),
     Instruction(
         "- search-actors finds Actors; fetch-actor-details has one's README, price and input schema.",

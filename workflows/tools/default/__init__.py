@@ -15,7 +15,8 @@ MODE = Mode(
     instructions=(
         Instruction(
             "- Tools that run an Actor wait for the run and answer with its first rows. When it takes longer than the\n"
-            "  wait, they answer with its state and the task's id."
+            "  wait, they answer with its state and the task's id.",
+            about="runs",
         ),
     ),
     executor=_EXECUTOR,

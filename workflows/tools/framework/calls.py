@@ -25,6 +25,7 @@ from outlast.workflows.contracts.tool_calls import (
     AdmittedTool,
     InnerCalls,
     PermissionRuling,
+    ServerCall,
     TaskSummary,
     ToolCall,
     ToolOutcome,
@@ -77,6 +78,7 @@ class InnerAdmission(Contract):
     is_function: bool = False
     executor: Literal["none", "sync", "async"] = "none"
     actor: str | None = None
+    server: ServerCall | None = Field(default=None, description="For a tool of an MCP server.")
 
 
 def budget_of_each(ctx: HandlerContext, count: int) -> Budget:
@@ -164,6 +166,7 @@ async def _admitted(ctx: HandlerContext, wait: Wait, budget: Budget) -> tuple[To
         admitted_tool=admission.admitted_tool,
         caps=call.caps,
         inner=inner.model_copy(update={"depth": inner.depth + 1}) if admission.calls_tools else None,
+        server=admission.server,
     ), admission
 
 

@@ -41,6 +41,8 @@ class Instruction:
 
     text: str
     tools: tuple[str, ...] = ()
+    about: Literal["runs", "platform"] | None = None
+    """`runs`: included only with a tool that runs an Actor; `platform`: only with a tool for the Apify platform."""
 
 
 class ActorFacts(TypedDict):

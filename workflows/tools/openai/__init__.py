@@ -18,7 +18,8 @@ MODE = Mode(
     instructions=(
         Instruction(
             "- Tools that run an Actor answer as soon as the run has started. A widget shows the user its progress:\n"
-            "  do not ask for it again and again."
+            "  do not ask for it again and again.",
+            about="runs",
         ),
         Instruction("- Read the rows of a run with get-actor-output when it has ended.", ("get-actor-output",)),
         Instruction(

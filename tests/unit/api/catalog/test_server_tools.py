@@ -39,8 +39,9 @@ class ListedServers(ServerTools):
         self.listings = dict(listings)
         self.lists: list[str] = []
 
-    async def _list(self, name: str, server: McpServer, digest: str, max_age_seconds: float) -> ServerListing:
-        del server, digest, max_age_seconds
+    async def _list(self, server: McpServer, digest: str, max_age_seconds: float) -> ServerListing:
+        del digest, max_age_seconds
+        name = server.name
         await asyncio.sleep(0)
         self.lists.append(name)
         tools, at = self.listings[name], datetime.now(UTC)
@@ -205,6 +206,17 @@ async def test_instructions_are_under_the_name_of_their_server(wiki: ListedServe
     masked = server_instructions(tools, mask={"notes__read": True})
     assert "Be kind to notes." in masked
     assert "wiki" not in masked
+
+
+@pytest.mark.parametrize("mode", ["default", "openai", "apify"])
+async def test_instructions_for_servers_alone_do_not_speak_of_runs_of_actors(wiki: ListedServers, mode: str) -> None:
+    catalogue = catalogue_with(wiki)
+    text = server_instructions(await catalogue.load(Selection(mode, ("wiki",)), ANYBODY))
+    assert "Be kind to wiki." in text
+    assert "run an Actor" not in text
+    if mode != "openai":  # its widgets' tools are in every connection
+        assert "Actor" not in text
+    assert "Actor" in server_instructions(await catalogue.load(Selection(mode, ("wiki", "call-actor")), ANYBODY))
 
 
 async def test_a_server_that_cannot_be_listed_is_named_and_hides_no_other(wiki: ListedServers) -> None:
