@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Literal
 from urllib.parse import quote
 
-import httpx
+import httpx2
 from pydantic import Field, SecretStr
 from temporalio import activity
 from temporalio.common import RetryPolicy
@@ -15,6 +15,7 @@ from temporalio.common import RetryPolicy
 from outlast.activities.contracts import Contract, ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.heartbeat import activity_scope
+from outlast.activities.web.network import outbound_client
 
 WEBHOOK_RETRY_POLICY = RetryPolicy(
     initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30), maximum_attempts=5
@@ -90,14 +91,14 @@ def _headers(delivery: Delivery) -> dict[str, str]:
 
 async def _post(webhook: SecretStr, delivery: Delivery) -> int:
     try:
-        async with httpx.AsyncClient(follow_redirects=False, timeout=_TIMEOUT_SECONDS) as client:
+        async with outbound_client(timeout=_TIMEOUT_SECONDS) as client:
             url, body, headers = webhook.get_secret_value(), webhook_body(delivery), _headers(delivery)
             # The body of the response is not read: only the status counts, and the body may have any size.
             async with client.stream("POST", url, json=body, headers=headers) as answer:
                 return answer.status_code
-    except httpx.TimeoutException:
+    except httpx2.TimeoutException:
         raise _failed("The webhook did not answer in time.", ErrorCategory.TIMEOUT, retryable=True) from None
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         message = f"The webhook cannot be reached ({type(error).__name__})."
         raise _failed(message, ErrorCategory.NETWORK, retryable=True) from None
 
@@ -114,7 +115,7 @@ def _failed(message: str, category: ErrorCategory, *, retryable: bool) -> ToolFa
 
 def _is_web_address(webhook: SecretStr) -> bool:
     try:
-        url = httpx.URL(webhook.get_secret_value())
-    except httpx.InvalidURL:
+        url = httpx2.URL(webhook.get_secret_value())
+    except httpx2.InvalidURL:
         return False
     return url.scheme in ("http", "https") and bool(url.host)

@@ -19,7 +19,7 @@ PACKAGES = {
             "filetype",
             "google",
             "h11",
-            "httpcore",
+            "httpcore2",
             "httpx2",
             "impit",
             "jmespath",

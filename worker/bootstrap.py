@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from outlast.activities.secrets import names_of, secret_file_variables
 from outlast.paths import keep_files_private
+from outlast.proxies import exempt_loopback, network_problems
 from outlast.worker.logs import configure_early_logging, configure_logging
 from outlast.worker.settings import Settings, WorkerSettings, settings_errors
 
@@ -81,10 +82,11 @@ def settings_of_process(kind: type[S], log: logging.Logger) -> S | None:
     From then on the process logs as they say, keeps its files to itself and may have many connections.
     """
     keep_files_private()
-    unknown = unknown_variables(os.environ)
-    if unknown:
+    exempt_loopback(os.environ)
+    problems = unknown_variables(os.environ) + network_problems(os.environ)
+    if problems:
         configure_early_logging()
-        for line in unknown:
+        for line in problems:
             log.error("Bad settings: %s", line)
         return None
     try:

@@ -74,7 +74,7 @@ def configure_logging(log_format: Literal["text", "json"], level: str, tasks: Ta
     root.setLevel(level.upper())
     (tasks or TaskLines()).write_through(logging.getLogger(TASK_LOGGER), root.level)
     # watchfiles reports each change of a folder: where a log is written into the folder, also each of these lines.
-    for noisy in ("httpx", "httpcore", "apify_client", "uvicorn.access", "watchfiles"):
+    for noisy in ("httpx", "httpcore", "httpx2", "httpcore2", "apify_client", "uvicorn.access", "watchfiles"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
     log_uncaught_errors(log)
 

@@ -371,7 +371,7 @@ def _webhooks(settings: WorkerSettings, client: Client, sealer: SecretSealer) ->
         Subscriptions(client, task_queue=TOOLS_TASK_QUEUE),
         WebhookQueues(client, task_queue=TOOLS_TASK_QUEUE),
         sealer,
-        WebhookPoster(rules, timeout_seconds=settings.webhook_timeout_seconds),
+        WebhookPoster(rules, timeout_seconds=settings.webhook_timeout_seconds, proxy_resolves=settings.proxy_resolves),
         first_pause=timedelta(seconds=settings.webhook_first_pause_seconds),
         give_up=timedelta(hours=settings.webhook_retry_hours),
     )

@@ -109,6 +109,10 @@ class Settings(BaseSettings):
         description="Whether get-html-skeleton and webhooks may use addresses in private networks and loopback; the "
         "same for worker and API.",
     )
+    proxy_resolves: bool = Field(
+        default=False,
+        description="Whether the proxy of the environment gets names of pages and webhooks, not checked addresses.",
+    )
     model_prices: dict[str, Price] = Field(
         default={},
         description="US dollars per million tokens, as JSON by `provider/model`; the same for worker and API.",

@@ -107,9 +107,10 @@ def web_activities(settings: WorkerSettings) -> WebActivities:
         trusts_sites="docs_site_url" in settings.model_fields_set,
     )
     timing = DocsTiming(index_seconds=settings.docs_index_seconds, max_pages=settings.docs_index_pages)
+    of_users = AddressRules(allow_private=settings.allow_private_addresses)
     return WebActivities(
-        DocsLibrary(sites, WebFetcher(rules), timing),
-        HtmlSkeletons(WebFetcher(AddressRules(allow_private=settings.allow_private_addresses))),
+        DocsLibrary(sites, WebFetcher(rules, proxy_resolves=settings.proxy_resolves), timing),
+        HtmlSkeletons(WebFetcher(of_users, proxy_resolves=settings.proxy_resolves)),
     )
 
 

@@ -1,9 +1,8 @@
 """Sessions with MCP servers through the MCP SDK, and the failures of their calls."""
 
 import asyncio
-import ipaddress
 import itertools
-import socket
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol, TypeVar, cast
@@ -32,6 +31,8 @@ from outlast.activities.mcp_servers.lenient import MAX_NOTES, MAX_TOOLS, NOTES, 
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
 from outlast.activities.web.address_rules import AddressRules
+from outlast.activities.web.network import OutboundTransport, resolve
+from outlast.proxies import proxy_url
 
 _MAX_MESSAGE_CHARS = 500
 _OUTAGES = frozenset({RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.UNKNOWN})
@@ -318,7 +319,8 @@ async def http_transport(
     if rules is not None:
         await _check_address(httpx2.URL(url), rules)
     timeout = httpx2.Timeout(_CONNECT_SECONDS, read=_ANSWER_SECONDS)
-    client = httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=_ValidText(note_status))
+    transport = _ValidText(rules, note_status)
+    client = httpx2.AsyncClient(headers=dict(headers), timeout=timeout, transport=transport, trust_env=False)
     async with (
         client as http,
         streamable_http_client(url, http_client=http, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
@@ -329,17 +331,19 @@ async def http_transport(
 async def _check_address(url: httpx2.URL, rules: AddressRules) -> None:
     port = url.port or (443 if url.scheme == "https" else 80)
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(url.host, port, type=socket.SOCK_STREAM)
-    except OSError:
+        found = await resolve(url.host, port)
+    except ToolFailure:
+        if proxy_url(url.scheme, url.host, port, os.environ) is not None:
+            return  # The operator wrote the address, and only the proxy knows the names outside.
         raise mcp_failure(ErrorCategory.NETWORK, f"The host {url.host} cannot be resolved.") from None
-    rules.check_resolved(url.host, port, [ipaddress.ip_address(str(address[4][0])) for address in found])
+    rules.check_resolved(url.host, port, found)
 
 
-class _ValidText(httpx2.AsyncHTTPTransport):
+class _ValidText(OutboundTransport):
     """A transport whose responses have valid text: the SDK cannot parse a message with half of a character."""
 
-    def __init__(self, note_status: Callable[[int], None] | None = None) -> None:
-        super().__init__()
+    def __init__(self, rules: AddressRules | None, note_status: Callable[[int], None] | None = None) -> None:
+        super().__init__(rules, proxy_resolves=True)
         self._note_status = note_status
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

@@ -1,23 +1,18 @@
 """Fetching web pages under `AddressRules`: each hop is checked, each connection goes to an address that was checked."""
 
 import asyncio
-import ipaddress
-import socket
-import ssl
 import zlib
-from collections.abc import AsyncIterator, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self
 
-import httpcore
-import httpx
+import httpcore2
 
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.media import decoded
-from outlast.activities.web.address_rules import AddressRules, IpAddress, WebAddress
+from outlast.activities.web.address_rules import AddressRules, WebAddress
+from outlast.activities.web.network import OutboundPool, ProxyFailed
 
 MAX_HOPS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -25,10 +20,6 @@ _USER_AGENT = "Outlast (documentation and page tools)"
 _INFLATE_STEP_BYTES = 65_536
 _MAX_HEAD_BYTES = 128 * 1024
 """Headers and interim answers of a page, beside its body; all of them count."""
-_resolvers = ThreadPoolExecutor(128, thread_name_prefix="resolver")
-"""Threads that look up hosts which users name. Such a name server may never answer, and a look-up cannot be cancelled:
-in the event loop's own few threads, it would delay everything else of the process."""
-
 HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 TEXT_TYPES = frozenset({"text/markdown", "text/plain", "text/x-markdown"})
 XML_TYPES = frozenset({"application/xml", "text/xml"})
@@ -53,89 +44,17 @@ class WebPage:
     size_bytes: int
 
 
-class GuardedNetwork(httpcore.AsyncNetworkBackend):
-    """Resolves a name, has the rules judge every address of it, and connects to one of those: no second look-up."""
-
-    def __init__(self, rules: AddressRules, *, max_bytes: int) -> None:
-        self._rules = rules
-        self._max_bytes = max_bytes
-        self._network = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect to `host` (`httpcore.AsyncNetworkBackend`). Raises `AddressNotAllowed`."""
-        resolved = await _resolve(host, port)
-        self._rules.check_resolved(host, port, resolved)
-        failure: Exception | None = None
-        for address in resolved:
-            try:
-                made = await self._network.connect_tcp(str(address), port, timeout, local_address, socket_options)
-                return _BoundedStream(made, self._max_bytes)
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure or httpcore.ConnectError(f"{host} has no address.")
-
-    async def sleep(self, seconds: float) -> None:
-        """Pause (`httpcore.AsyncNetworkBackend`)."""
-        await asyncio.sleep(seconds)
-
-
-class _BoundedStream(httpcore.AsyncNetworkStream):
-    """A connection that ends when the other side has sent too much, whatever it is: also interim answers without end,
-    each of which costs processor time.
-    """
-
-    def __init__(self, stream: httpcore.AsyncNetworkStream, max_bytes: int) -> None:
-        self._stream = stream
-        self._left = max_bytes
-
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        if self._left <= 0:
-            raise AnswerTooLargeError("It sent too much.")
-        read = await self._stream.read(min(max_bytes, self._left), timeout)
-        self._left -= len(read)
-        return read
-
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        await self._stream.write(buffer, timeout)
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    async def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        try:
-            secured = await self._stream.start_tls(ssl_context, server_hostname, timeout)
-        except BaseException:
-            # httpcore leaves the connection open when it is cancelled.
-            await self._stream.aclose()
-            raise
-        return _BoundedStream(secured, self._left)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-
-class AnswerTooLargeError(httpcore.RemoteProtocolError):
-    """More was sent than is read from one connection."""
-
-
 class WebFetcher:
-    """Fetches text under one set of rules. Sends no cookies and no credentials, and uses no proxy."""
+    """Fetches text under one set of rules. Sends no cookies and no credentials."""
 
-    def __init__(self, rules: AddressRules, limits: FetchLimits | None = None) -> None:
+    def __init__(self, rules: AddressRules, limits: FetchLimits | None = None, *, proxy_resolves: bool = False) -> None:
+        """For `proxy_resolves`, see `OutboundPool`."""
         self.rules = rules
         self._limits = limits or FetchLimits()
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(),
-            network_backend=GuardedNetwork(rules, max_bytes=self._limits.max_bytes + _MAX_HEAD_BYTES),
+        self._pool = OutboundPool(
+            rules,
+            max_bytes=self._limits.max_bytes + _MAX_HEAD_BYTES,
+            proxy_resolves=proxy_resolves,
             max_connections=20,
             # What is read from a connection is limited, so that none serves two pages.
             max_keepalive_connections=0,
@@ -152,9 +71,11 @@ class WebFetcher:
         try:
             async with asyncio.timeout(self._limits.total_seconds):
                 return await self._follow(address, accept)
-        except (TimeoutError, httpcore.TimeoutException):
+        except (TimeoutError, httpcore2.TimeoutException):
             raise _failed(address, "it did not answer in time", ErrorCategory.TIMEOUT) from None
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError) as error:
+        except ProxyFailed as error:
+            raise _failed(address, str(error), ErrorCategory.NETWORK) from None
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol, OSError) as error:
             raise _failed(address, f"the connection failed ({type(error).__name__})", ErrorCategory.NETWORK) from None
 
     async def _follow(self, address: WebAddress, accept: frozenset[str]) -> WebPage:
@@ -176,7 +97,7 @@ class WebFetcher:
         }
         limits = self._limits
         timeouts = {"connect": limits.connect_seconds, "read": limits.total_seconds, "pool": limits.total_seconds}
-        url = httpcore.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
         async with self._pool.stream("GET", url, headers=headers, extensions={"timeout": timeouts}) as response:
             answered = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in response.headers}
             if response.status in _REDIRECTS and "location" in answered:
@@ -189,7 +110,7 @@ class WebFetcher:
         text, _ = decoded(body, answered.get("content-type", ""), is_last=True)
         return WebPage(address, mime_type, text, len(body))
 
-    async def _read_body(self, address: WebAddress, response: httpcore.Response, encoding: str) -> bytes:
+    async def _read_body(self, address: WebAddress, response: httpcore2.Response, encoding: str) -> bytes:
         if encoding not in ("identity", "gzip"):
             raise _failed(address, f"it is encoded as {encoding}", ErrorCategory.VALIDATION)
         chunks: AsyncIterator[bytes] = response.aiter_stream()
@@ -201,18 +122,6 @@ class WebFetcher:
         return bytes(body)
 
 
-async def _resolve(host: str, port: int) -> list[IpAddress]:
-    """Return the IP addresses of a host. The resolver also normalises an IP address in an unusual notation."""
-    loop = asyncio.get_running_loop()
-    try:
-        look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-        found = await loop.run_in_executor(_resolvers, look_up)
-    except (socket.gaierror, UnicodeError):
-        raise ToolFailure.of(ErrorCategory.NOT_FOUND, f"There is no host {host!r}.", "Check the address.") from None
-    texts = dict.fromkeys(str(entry[4][0]).partition("%")[0] for entry in found)
-    return [ipaddress.ip_address(text) for text in texts]
-
-
 async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Decompress gzip in small steps, so that the size is checked before a few bytes can fill the memory."""
     inflater: Any = zlib.decompressobj(wbits=31)
@@ -222,7 +131,7 @@ async def _inflated(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             try:
                 yield inflater.decompress(rest, _INFLATE_STEP_BYTES)
             except zlib.error as error:
-                raise httpcore.RemoteProtocolError(str(error)) from None
+                raise httpcore2.RemoteProtocolError(str(error)) from None
             rest = inflater.unconsumed_tail
 
 

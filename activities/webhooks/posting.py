@@ -12,14 +12,13 @@ from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from typing import Self
 
-import httpcore
-import httpx
+import httpcore2
 from pydantic import SecretStr
 from standardwebhooks import Webhook
 
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
-from outlast.activities.web.fetcher import AnswerTooLargeError, GuardedNetwork
+from outlast.activities.web.network import AnswerTooLargeError, OutboundPool, ProxyFailed
 from outlast.activities.webhooks.contracts import SECRET_PREFIX
 
 _USER_AGENT = "Outlast-Webhooks"
@@ -62,14 +61,16 @@ class Posted:
 
 
 class WebhookPoster:
-    """Posts under one set of rules. Sends no cookies and no credentials, and uses no proxy."""
+    """Posts under one set of rules. Sends no cookies and no credentials."""
 
-    def __init__(self, rules: AddressRules, *, timeout_seconds: float) -> None:
+    def __init__(self, rules: AddressRules, *, timeout_seconds: float, proxy_resolves: bool = False) -> None:
+        """For `proxy_resolves`, see `OutboundPool`."""
         self._rules = rules
         self._timeout_seconds = timeout_seconds
-        self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=httpx.create_ssl_context(),
-            network_backend=GuardedNetwork(rules, max_bytes=_MAX_ANSWER_BYTES),
+        self._pool = OutboundPool(
+            rules,
+            max_bytes=_MAX_ANSWER_BYTES,
+            proxy_resolves=proxy_resolves,
             max_connections=_MAX_CONNECTIONS,
             # Each event opens a new connection: its address is looked up and checked again.
             max_keepalive_connections=0,
@@ -93,11 +94,12 @@ class WebhookPoster:
             return Posted(PostOutcome.FORBIDDEN, message=message)
         except ToolFailure:
             return Posted(PostOutcome.UNREACHABLE, message="There is no host of this name.")
-        except (TimeoutError, httpcore.TimeoutException):
+        except (TimeoutError, httpcore2.TimeoutException):
             return Posted(PostOutcome.TIMEOUT, message=f"It did not answer within {self._timeout_seconds:g} seconds.")
-        except AnswerTooLargeError:
-            return Posted(PostOutcome.UNREACHABLE, message=_TOO_LARGE)
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.UnsupportedProtocol, OSError) as error:
+        except (AnswerTooLargeError, ProxyFailed) as error:
+            message = f"It cannot be reached: {error}." if isinstance(error, ProxyFailed) else _TOO_LARGE
+            return Posted(PostOutcome.UNREACHABLE, message=message)
+        except (httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.UnsupportedProtocol, OSError) as error:
             return Posted(PostOutcome.UNREACHABLE, message=f"The connection failed ({type(error).__name__}).")
 
     async def _post(self, address: WebAddress, body: bytes, headers: Mapping[str, str]) -> Posted:
@@ -109,7 +111,7 @@ class WebhookPoster:
             "User-Agent": _USER_AGENT,
             **headers,
         }
-        url = httpcore.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
+        url = httpcore2.URL(scheme=address.scheme, host=address.host, port=address.port, target=address.target)
         raw = {name.encode(): value.encode() for name, value in sent.items()}
         timeouts = {"connect": _CONNECT_SECONDS, "read": self._timeout_seconds, "write": self._timeout_seconds}
         # The body of the answer is not read: only the status counts, and the body may have any size.

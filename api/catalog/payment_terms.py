@@ -8,11 +8,12 @@ import math
 import time
 from collections.abc import Callable
 
-import httpx
+import httpx2
 from pydantic import TypeAdapter, ValidationError
 
 from outlast.activities.contracts import JsonObject
 from outlast.activities.platform.request_marks import PROTOCOL_HEADER
+from outlast.activities.web.network import outbound_client
 
 log = logging.getLogger("outlast.api")
 
@@ -47,9 +48,9 @@ class PaymentTerms:
 
     async def _fetched(self) -> JsonObject | None:
         try:
-            async with httpx.AsyncClient(timeout=_FETCH_SECONDS) as http:
+            async with outbound_client(timeout=_FETCH_SECONDS) as http:
                 answer = await http.get(self._url, headers={PROTOCOL_HEADER: "x402"})
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             log.warning("The platform's terms of payment cannot be read: %s", type(error).__name__)
             return None
         terms = payment_terms(answer.headers.get(REQUIRED_HEADER))

@@ -13,6 +13,7 @@ from temporalio.envconfig import ClientConfigProfile
 
 from outlast.deploy.local.errors import StackError
 from outlast.paths import default_data_dir, docs_dir, is_tools_folder
+from outlast.proxies import exempt_loopback
 
 Port = int | None
 """None: a default port, or another one if it is taken. A number: this port or an error. 0: any free port."""
@@ -88,6 +89,7 @@ class StackConfig(BaseModel):
         Raises pydantic's `ValidationError` for an invalid value.
         """
         environment = dict(os.environ if environment is None else environment)
+        exempt_loopback(environment)
         ports = (name for name in cls.model_fields if name.endswith("_port"))
         names = ("data_dir", "api_host", "log_format", "retention_days", *ports)
         settings = {name: value for name in names if (value := environment.get(f"OUTLAST_{name.upper()}"))}

@@ -7,7 +7,6 @@ import asyncio
 import json
 import logging
 import re
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,11 +14,12 @@ from datetime import UTC, datetime
 from typing import cast
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 import jwt
 from jwt import PyJWK, PyJWTError
 from jwt.types import Options
 
+from outlast.activities.web.network import outbound_client
 from outlast.api.access.limits.rate_limits import Clock, TokenBucket
 from outlast.api.errors import IssuerUnavailable, Unauthenticated
 from outlast.api.metrics import ISSUER_READS
@@ -90,27 +90,25 @@ class Issuer:
     def __init__(self, url: str) -> None:
         """The issuer that calls itself `url`, to the letter."""
         self.url = url
-        self._ssl: ssl.SSLContext | None = None
 
     async def keys(self) -> KeySet:
         """Return the keys that it publishes now. Raises `IssuerError`."""
-        self._ssl = self._ssl or httpx.create_ssl_context()
         try:
             async with (
                 asyncio.timeout(_TOTAL_SECONDS),
-                httpx.AsyncClient(verify=self._ssl, timeout=_TOTAL_SECONDS / 2) as http,
+                outbound_client(timeout=_TOTAL_SECONDS / 2) as http,
             ):
                 address = await self._keys_address(http)
                 return KeySet.parse(await _document(http, address))
-        except (TimeoutError, httpx.TimeoutException):
+        except (TimeoutError, httpx2.TimeoutException):
             raise IssuerError(f"{self.url} does not answer in time") from None
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
             raise IssuerError(f"{self.url} cannot be reached ({type(error).__name__})") from None
         except (ValueError, RecursionError) as error:
             reason = "no JSON" if isinstance(error, RecursionError | json.JSONDecodeError) else str(error)
             raise IssuerError(f"{self.url} publishes keys that cannot be used: {reason}") from None
 
-    async def _keys_address(self, http: httpx.AsyncClient) -> str:
+    async def _keys_address(self, http: httpx2.AsyncClient) -> str:
         """Return the address of the keys in the metadata."""
         for address in metadata_addresses(self.url):
             found = await _document(http, address, or_none=True)
@@ -209,7 +207,7 @@ def metadata_addresses(issuer: str) -> Iterator[str]:
         yield f"{origin}{path}/.well-known/openid-configuration"
 
 
-async def _document(http: httpx.AsyncClient, address: str, *, or_none: bool = False) -> object:
+async def _document(http: httpx2.AsyncClient, address: str, *, or_none: bool = False) -> object:
     """Return the JSON at an address; with `or_none`, None when there is nothing."""
     async with http.stream("GET", address, headers={"Accept": "application/json"}) as answer:
         if or_none and 300 <= answer.status_code < 500 and answer.status_code != _TOO_MANY:

@@ -39,7 +39,7 @@ class TlsFront:
 @contextmanager
 def tls_front(target: str, folder: Path) -> Iterator[TlsFront]:
     """Pass connections on to `target` (`host:port`) until the end of the block, in a thread of its own."""
-    authority, certificate, key = _write_certificates(folder)
+    authority, certificate, key = write_certificates(folder)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     context.load_verify_locations(authority)
@@ -51,7 +51,7 @@ def tls_front(target: str, folder: Path) -> Iterator[TlsFront]:
 
     async def passed_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there_reader, there_writer = await asyncio.open_connection(host, int(port))
-        await asyncio.gather(_pump(reader, there_writer), _pump(there_reader, writer))
+        await asyncio.gather(pump(reader, there_writer), pump(there_reader, writer))
 
     async def serve() -> None:
         server = await asyncio.start_server(passed_on, "127.0.0.1", 0, ssl=context)
@@ -75,7 +75,7 @@ def tls_front(target: str, folder: Path) -> Iterator[TlsFront]:
         loop.close()
 
 
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     with suppress(ConnectionError, ssl.SSLError, asyncio.CancelledError):
         while chunk := await reader.read(65_536):
             writer.write(chunk)
@@ -83,14 +83,15 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     writer.close()
 
 
-def _write_certificates(folder: Path) -> tuple[Path, Path, Path]:
-    """An authority, and one certificate that serves for both ends."""
+def write_certificates(folder: Path, *names: str) -> tuple[Path, Path, Path]:
+    """An authority, and one certificate that serves for both ends: for 127.0.0.1, and for `names`."""
     root_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
     root_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "authority")])
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     root = _builder(root_name, root_name, root_key).add_extension(x509.BasicConstraints(True, None), critical=True)
     leaf = _builder(name, root_name, key).add_extension(
-        x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False
+        x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1")), *map(x509.DNSName, names)]),
+        critical=False,
     )
     pem = serialization.Encoding.PEM
     files = folder / "ca.pem", folder / "tls.crt", folder / "tls.key"
