@@ -1,8 +1,9 @@
 """Runs of ended tasks that another task takes over, and errors of tasks that ended without a result."""
 
 from dataclasses import dataclass
+from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import CancelledError, TerminatedError
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
@@ -11,7 +12,10 @@ from outlast.activities.runs.contracts import Production, ResurrectResult, RunSt
 from outlast.activities.runs.resurrection import RunResurrections
 from outlast.activities.stuck_tasks.contracts import error_of_end
 from outlast.activities.stuck_tasks.histories import ActivityResults
-from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall
+from outlast.workflows.batches.contracts import BATCH_STOPPED, BatchOutcome
+from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.failed_tasks import outcome_in, outcome_of
+from outlast.workflows.contracts.tool_calls import ResurrectedTask, ToolCall, ToolOutcome
 
 _RESURRECT_RUN = RunResurrections.resurrect_run.__name__
 
@@ -55,6 +59,30 @@ def taken_up(description: WorkflowExecutionDescription, ended: EndedCall, run: R
         ),
         produced=ended.produced,
     )
+
+
+async def task_outcome(handle: WorkflowHandle[Any, ToolOutcome]) -> ToolOutcome:
+    """Wait for the end of a task. Raises `WorkflowFailureError` if its workflow did not end by itself."""
+    try:
+        return await handle.result()
+    except WorkflowFailureError as error:
+        outcome = outcome_of(error.cause)
+        if outcome is None:
+            raise
+        return outcome
+
+
+async def batch_outcome(handle: WorkflowHandle[Any, BatchOutcome], *, follow_runs: bool = True) -> BatchOutcome:
+    """Wait for the end of a batch. Raises `WorkflowFailureError` if its workflow did not end by itself."""
+    try:
+        return await handle.result(follow_runs=follow_runs)
+    except WorkflowFailureError as error:
+        outcome = outcome_in(error.cause, BATCH_STOPPED, BatchOutcome)
+        if outcome is None and isinstance(error.cause, CancelledError):
+            outcome = await (await handle.describe()).memo_value(memo.BATCH_OUTCOME, None, type_hint=BatchOutcome)
+        if outcome is None:
+            raise
+        return outcome
 
 
 def abnormal(task_id: str, error: WorkflowFailureError) -> ErrorEnvelope:

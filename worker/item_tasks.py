@@ -30,7 +30,7 @@ from outlast.activities.outputs.reader import load_manifest
 from outlast.activities.runs.contracts import RunState, has_money_left, is_cut_short
 from outlast.activities.spending.contracts import ReserveInput, Spend, exact_usd
 from outlast.activities.spending.ledger import Ledgers, refused_by_cap
-from outlast.worker.ended_runs import abnormal, ended_call, taken_up
+from outlast.worker.ended_runs import abnormal, ended_call, taken_up, task_outcome
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -248,7 +248,7 @@ class WorkflowItemTasks:
         """The task of an attempt whose run was cut short and may be resurrected; None if another run is needed."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            description, outcome = await handle.describe(), await handle.result()
+            description, outcome = await handle.describe(), await task_outcome(handle)
         except WorkflowFailureError:
             return None
         except RPCError as error:
@@ -278,7 +278,7 @@ class WorkflowItemTasks:
         """Wait for the end of the task and return it; None if there is no task."""
         handle = self._client.get_workflow_handle_for(ToolCallWorkflow.run, task_id)
         try:
-            return _outcome_of(await handle.result())
+            return _outcome_of(await task_outcome(handle))
         except WorkflowFailureError as error:
             return await _abnormal(task_id, error, await handle.describe())
         except RPCError as error:

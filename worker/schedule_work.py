@@ -11,13 +11,12 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.object_store import OutputObjects
 from outlast.activities.schedules.contracts import EndStatus, FiringEnd, Started
 from outlast.activities.spending.ledger import Ledgers
-from outlast.worker.ended_runs import abnormal
+from outlast.worker.ended_runs import abnormal, batch_outcome
 from outlast.worker.item_tasks import WorkflowItemTasks
 from outlast.workflows.batches.batch import BatchWorkflow
-from outlast.workflows.batches.contracts import BatchOutcome, BatchStatus
+from outlast.workflows.batches.contracts import WANTED_STOPS, BatchOutcome, BatchStatus
 
 _ENDS: dict[BatchStatus, EndStatus] = {BatchStatus.COMPLETED: "completed", BatchStatus.CANCELLED: "cancelled"}
-_WANTED_STOPS = frozenset({StopReason.ENOUGH, StopReason.TIME})
 
 
 class WorkflowWork:
@@ -45,7 +44,7 @@ class WorkflowWork:
     async def _end_of_batch(self, started: Started) -> FiringEnd:
         handle = self._client.get_workflow_handle_for(BatchWorkflow.run, started.id)
         try:
-            return _end_of(await handle.result())
+            return _end_of(await batch_outcome(handle))
         except WorkflowFailureError as error:
             is_terminated = isinstance(error.cause, TerminatedError)
             if is_terminated and (await handle.describe()).status is not WorkflowExecutionStatus.TERMINATED:
@@ -62,7 +61,7 @@ class WorkflowWork:
 def _end_of(outcome: BatchOutcome) -> FiringEnd:
     """A batch that stopped before its end counts as failed, unless its caller said when it has enough."""
     state = outcome.state
-    status = "completed" if state.stop in _WANTED_STOPS else _ENDS.get(outcome.status, "failed")
+    status = "completed" if state.stop in WANTED_STOPS else _ENDS.get(outcome.status, "failed")
     error = None
     if status == "failed":
         words = f"The batch stopped: {state.stop_words or 'its workflow did not say why'}."

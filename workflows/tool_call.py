@@ -16,6 +16,7 @@ from outlast.activities.failures.classify import ATTEMPTS_FAIL_SIGNAL
 from outlast.activities.runs.contracts import RunState
 from outlast.activities.webhooks.contracts import error_data, task_data
 from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.failed_tasks import failure_of
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, SubmitInput, TaskAsks
 from outlast.workflows.contracts.sessions import TASK_COMPLETED_SIGNAL, session_workflow_id
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry
@@ -145,7 +146,7 @@ class ToolCallWorkflow:
                 raise
             failed = await _shielded(self._cancel(ctx))
             if failed is not None:
-                return self._outcome(ctx, failed)
+                return _ended(self._outcome(ctx, failed))
             raise CancelledError("The task was cancelled; none of its runs is still running.") from error
         seconds = (workflow.now() - self._began_at).total_seconds()
         await self._complete(ctx, result)
@@ -153,7 +154,7 @@ class ToolCallWorkflow:
         outcome = self._outcome(ctx, result).model_copy(update={"run": run, "seconds": seconds})
         # A turn takes its tools' answers from its own history, and a batch reads those of its items without theirs.
         is_read_whole = workflow.info().parent or ctx.call.batch_id
-        return outcome if is_read_whole else outcome.without_rows(ctx.recorded_rows)
+        return _ended(outcome if is_read_whole else outcome.without_rows(ctx.recorded_rows))
 
     async def _answer(self, ctx: HandlerContext) -> ToolResult:
         flaw = _budget_flaw(ctx.call)
@@ -261,6 +262,13 @@ class ToolCallWorkflow:
         await self._complete_cancelled(ctx)
         await _report_stopped_run(ctx)
         return None
+
+
+def _ended(outcome: ToolOutcome) -> ToolOutcome:
+    """Return the outcome of a completed task. That of a failed one is raised, so that its workflow has failed, too."""
+    if outcome.result.is_error and workflow.patched("failed-task-fails-workflow"):
+        raise failure_of(outcome) from None
+    return outcome
 
 
 def _fails_with(change: ToolChanged) -> bool:

@@ -36,6 +36,7 @@ from outlast.activities.conversations.contracts import ConversationOwner, KeepMe
 from outlast.activities.llm.contracts import CallModelInput, ModelStep, TextDelta, Usage
 from outlast.activities.llm.streaming import DELTAS_TOPIC
 from outlast.workflows.contracts import memo, search_attributes, sessions, tool_calls
+from outlast.workflows.contracts.failed_tasks import outcome_of
 from outlast.workflows.contracts.questions import TASK_ASKS_SIGNAL, TaskAsks
 from outlast.workflows.contracts.queues import MODELS_TASK_QUEUE
 from outlast.workflows.contracts.self_correction import CallOutcome, Verdict, observe, verdict_on
@@ -332,6 +333,8 @@ class TurnWorkflow:
                 return tool_calls.ToolOutcome(
                     result=cancelled_result(call.tool), run=stopped.run, cost_usd=stopped.cost_usd
                 )
+            if (failed := outcome_of(error.cause)) is not None:
+                return failed
             return tool_calls.ToolOutcome(result=tool_calls.ToolResult.failed(_did_not_end(call.tool, error)))
 
     async def _end(self, ending: sessions.Ending) -> sessions.TurnResult:

@@ -41,6 +41,9 @@ from outlast.workflows.contracts import memo
 
 _LOOK_SECONDS = 1.0
 MAX_PAGE = 100
+_ENDED_BY_ITSELF = frozenset(
+    {WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED, WorkflowExecutionStatus.CANCELED}
+)
 _DESCRIBED_AT_ONCE = 16
 
 
@@ -252,7 +255,7 @@ class BatchClient:
         return description
 
     async def _outcome(self, description: WorkflowExecutionDescription) -> BatchOutcome | None:
-        if description.status is not WorkflowExecutionStatus.COMPLETED:
+        if description.status not in _ENDED_BY_ITSELF:
             return None
         with temporal_errors(missing=_not_found(description.id)):
             return await outcome_of(self.client, description.id, description.run_id)

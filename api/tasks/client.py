@@ -33,7 +33,7 @@ from outlast.api.temporal.history_details import TASK_WORKFLOW, HistoryDetails, 
 from outlast.api.temporal.resolutions import RecordedResolutions
 from outlast.api.temporal.task_events import Position, position_of, stream_events, task_events
 from outlast.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskEventName, TaskListing, TaskPage, TaskRequest
-from outlast.worker.ended_runs import abnormal
+from outlast.worker.ended_runs import abnormal, task_outcome
 from outlast.worker.payloads import UNREADABLE
 from outlast.worker.stuck_tasks import cancel_workflow
 from outlast.workflows.contracts import memo
@@ -458,7 +458,7 @@ class TaskClient:
                     event = await anext(closed)
                     ended_at = event.event_time.ToDatetime(tzinfo=UTC)
                     if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
-                        outcome = await handle.result()  # raises the error with which it ended
+                        outcome = await task_outcome(handle)
                     else:
                         payloads = event.workflow_execution_completed_event_attributes.result.payloads
                         context = WorkflowSerializationContext(self.client.namespace, task_id)

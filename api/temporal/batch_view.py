@@ -1,6 +1,12 @@
 """Converts Temporal's description of a batch's workflow to a `Batch`. Needs no worker."""
 
-from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import (
+    Client,
+    WorkflowExecution,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowFailureError,
+)
 
 from outlast.activities.batches.contracts import BatchOptions, BatchState, Counts, StopReason
 from outlast.activities.batches.storage import results_locator
@@ -9,6 +15,7 @@ from outlast.activities.stuck_tasks.histories import readable
 from outlast.api.temporal.history_details import CARRY_ON_BATCH, was_cancelled
 from outlast.api.temporal.task_view import failing_step, latest_heartbeat, memo_model, owner_of, workflow_url
 from outlast.contracts.batches import Batch
+from outlast.worker.ended_runs import batch_outcome
 from outlast.workflows.batches.contracts import BatchOutcome, BatchProgress, BatchStatus, BatchSummary
 from outlast.workflows.contracts import memo, search_attributes
 
@@ -90,9 +97,12 @@ def unreadable_batch(execution: WorkflowExecution, reason: str) -> Batch:
 
 
 async def outcome_of(client: Client, batch_id: str, run_id: str | None) -> BatchOutcome | None:
-    """The outcome of a completed run of a batch's workflow. Raises `RPCError`."""
+    """The outcome of an ended run of a batch's workflow; None if it did not end by itself. Raises `RPCError`."""
     handle = client.get_workflow_handle(batch_id, run_id=run_id, result_type=BatchOutcome)
-    return await handle.result(follow_runs=False)
+    try:
+        return await batch_outcome(handle, follow_runs=False)
+    except WorkflowFailureError:
+        return None
 
 
 def _status(
@@ -102,6 +112,8 @@ def _status(
         return outcome.status
     if execution.status in _ENDED_ABNORMALLY:
         return BatchStatus.STOPPED
+    if execution.status is WorkflowExecutionStatus.CANCELED:
+        return BatchStatus.CANCELLED
     if execution.status is not WorkflowExecutionStatus.COMPLETED:
         return BatchStatus.WORKING
     if progress.stop is StopReason.CANCELLED:

@@ -12,7 +12,9 @@ from typing import Any, Final
 from cachetools import LRUCache
 from pydantic import JsonValue
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionStatus, WorkflowHistoryEventFilterType
+from temporalio.converter import DataConverter
 
 from outlast.activities.batches.activities import BatchActivities
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
@@ -34,6 +36,7 @@ from outlast.api.temporal.resolutions import RecordedResolutions, is_outcome_unk
 from outlast.contracts.tasks import Task
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
+from outlast.workflows.contracts.failed_tasks import outcome_of
 from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
@@ -69,7 +72,6 @@ _KEPT = 2_000
 _AT_ONCE = 20
 """Histories that one list reads concurrently."""
 _GONE = TaskNotFound("Temporal has removed the history of the task.")
-_ENDED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED
 
 
 @dataclass(frozen=True)
@@ -108,8 +110,10 @@ class HistoryDetails:
     async def completed(self, execution: WorkflowExecution, task: Task) -> Task:
         """`task` with the details from the history of `execution`."""
         with suppress(TaskNotFound, TaskDataLost, TaskDataUnavailable), temporal_errors(missing=_GONE):
-            if execution.status is WorkflowExecutionStatus.COMPLETED:
-                return await self._with_end(execution, task)
+            if execution.status in (WorkflowExecutionStatus.COMPLETED, WorkflowExecutionStatus.FAILED):
+                end = self._ends.get(execution.run_id) or await self._read_end(execution)
+                if end is not None:
+                    return await self._with_end(end, task)
             return await self._with_run(execution, await self._with_error(execution, task))
         return task
 
@@ -125,10 +129,7 @@ class HistoryDetails:
 
         return list(await asyncio.gather(*(one(execution, task) for execution, task in found)))
 
-    async def _with_end(self, execution: WorkflowExecution, task: Task) -> Task:
-        end = self._ends.get(execution.run_id) or await self._read_end(execution)
-        if end is None:
-            return task
+    async def _with_end(self, end: _End, task: Task) -> Task:
         facts = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
         task = task.model_copy(update={**facts, "is_defect": end.is_defect})
         return await self._resolutions.apply_to(task) if end.is_unknown else task
@@ -147,9 +148,8 @@ class HistoryDetails:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
         close = WorkflowHistoryEventFilterType.CLOSE_EVENT
         async for event in handle.fetch_history_events(event_filter_type=close):
-            if event.event_type == _ENDED:
-                payloads = event.workflow_execution_completed_event_attributes.result.payloads
-                [outcome] = await self._client.data_converter.decode(payloads, [ToolOutcome])
+            outcome = await outcome_of_end(self._client.data_converter, event)
+            if outcome is not None:
                 self.learn(execution.run_id, outcome)
         return self._ends.get(execution.run_id)
 
@@ -176,6 +176,19 @@ class HistoryDetails:
                 self._runs[execution.run_id, run_id] = run
                 return run
         return None
+
+
+async def outcome_of_end(converter: DataConverter, event: HistoryEvent) -> ToolOutcome | None:
+    """The outcome of a task in the last event of its workflow; None for a workflow that did not end by itself."""
+    match event.event_type:
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+            payloads = event.workflow_execution_completed_event_attributes.result.payloads
+            [outcome] = await converter.decode(payloads, [ToolOutcome])
+            return outcome
+        case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+            return outcome_of(await converter.decode_failure(event.workflow_execution_failed_event_attributes.failure))
+        case _:
+            return None
 
 
 async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorEnvelope | None:

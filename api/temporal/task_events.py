@@ -32,7 +32,7 @@ from outlast.api.temporal.history_details import was_cancelled
 from outlast.contracts.tasks import AnswerEvent, HandoffEvent, Task, TaskEvent, TaskEventName
 from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest, InputRequests, SubmitInput
-from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary, ToolOutcome
+from outlast.workflows.contracts.tool_calls import Progress, TaskCompleted, TaskStatus, TaskSummary
 
 STATUS_POLL_SECONDS = 1.0
 RELEASED_MESSAGE = "It was queued, and starts now."
@@ -143,10 +143,9 @@ class _TaskFold(histories.RunFold[TaskEvent]):
             case EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED:
                 found = await self._memo_changed(entry)
             case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED if not self._completed:
-                found = await self._returned(entry)
+                found = await self._ended(entry)
             case end if end in histories.ABNORMAL_ENDS and not self._completed:
-                error = await self._error_of_end(entry)
-                found = [("task_completed", _abnormal_end(self._task_id, histories.ABNORMAL_ENDS[end], error))]
+                found = await self._ended(entry)
             case _:
                 pass
         return found
@@ -234,10 +233,13 @@ class _TaskFold(histories.RunFold[TaskEvent]):
             found.extend(self._task_completed(await self.decode(fields[memo.TASK_COMPLETED], TaskCompleted)))
         return found
 
-    async def _returned(self, entry: HistoryEvent) -> list[NamedData]:
-        """Events for the answer of a handler that was the end of its task."""
-        ended = entry.workflow_execution_completed_event_attributes
-        outcome = await self.decode(ended.result.payloads[0], ToolOutcome)
+    async def _ended(self, entry: HistoryEvent) -> list[NamedData]:
+        """Events for the end of a workflow whose task had not ended before."""
+        outcome = await history_details.outcome_of_end(self._converter, entry)
+        if outcome is None:
+            error = await self._error_of_end(entry)
+            status = histories.ABNORMAL_ENDS[entry.event_type]
+            return [("task_completed", _abnormal_end(self._task_id, status, error))]
         return self._task_completed(TaskCompleted.by(outcome, task_id=self._task_id, tool=self._tool))
 
     def _task_completed(self, event: TaskCompleted) -> list[NamedData]:

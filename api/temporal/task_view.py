@@ -74,7 +74,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
         workflow_url=workflow_url(ui_url, namespace, execution.id),
     )
-    ended_message = completed.message if completed else _ENDED_ABNORMALLY.get(execution.status)
+    ended_message = completed.message if completed else _message_of_end(execution)
     is_queued = status is TaskStatus.QUEUED and not is_cancelling
     costs = (completed.cost_usd if completed else None, run.usage_total_usd if run else None)
     task = started.model_copy(
@@ -177,7 +177,17 @@ async def memo_model(execution: WorkflowExecution, key: str, model: type[Model])
 def _is_answered(execution: WorkflowExecution, completed: TaskCompleted | None) -> bool:
     if completed is not None:
         return completed.status is not TaskStatus.CANCELLED
-    return execution.status is WorkflowExecutionStatus.COMPLETED
+    return execution.status is WorkflowExecutionStatus.COMPLETED or _has_failed_by_itself(execution)
+
+
+def _message_of_end(execution: WorkflowExecution) -> str | None:
+    return None if _has_failed_by_itself(execution) else _ENDED_ABNORMALLY.get(execution.status)
+
+
+def _has_failed_by_itself(execution: WorkflowExecution) -> bool:
+    """Return whether the workflow failed with an outcome: it had recorded its status."""
+    recorded = execution.typed_search_attributes.get(search_attributes.TASK_STATUS)
+    return execution.status is WorkflowExecutionStatus.FAILED and recorded == TaskStatus.FAILED
 
 
 def _status(execution: WorkflowExecution, completed: TaskCompleted | None) -> TaskStatus:

@@ -46,7 +46,10 @@ async def books_figures(chaos: Chaos, temporal: Client, outcome: Outcome) -> lis
         return not await open_work(temporal)
 
     await _patiently(none_open)
-    abnormal = "WorkflowType = 'ToolCallWorkflow' AND ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')"
+    failed_itself = "(ExecutionStatus = 'Failed' AND OutlastTaskStatus != 'failed')"
+    abnormal = (
+        f"WorkflowType = 'ToolCallWorkflow' AND (ExecutionStatus IN ('Terminated', 'TimedOut') OR {failed_itself})"
+    )
     runs = chaos.books.runs_per_operation()
     charged = sum((_charge(chaos, run) for run in chaos.books.run_ids()), Decimal(0))
     booked, reservations = await _booked(chaos, temporal, charged)

@@ -27,6 +27,7 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ContinueAsNewError
 
+from outlast.workflows.contracts.failed_tasks import outcome_of
 from outlast.workflows.contracts.sessions import TurnInput, TurnResult
 from outlast.workflows.contracts.tool_calls import ToolCall, ToolOutcome
 from outlast.workflows.tool_call import ToolCallWorkflow
@@ -97,7 +98,9 @@ class _WorkflowSpans(WorkflowInboundInterceptor):
                 result = await super().execute_workflow(input)
             except (FailureError, asyncio.CancelledError, ContinueAsNewError) as error:
                 # Anything else is no end: the worker gives the workflow up, and another one goes on with the same span.
-                if not isinstance(error, ContinueAsNewError):
+                if (outcome := outcome_of(error)) is not None:
+                    _describe_end(span, outcome)
+                elif not isinstance(error, ContinueAsNewError):
                     _failed(span, _kind_of(error))
                 span.end()
                 raise

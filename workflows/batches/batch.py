@@ -10,7 +10,7 @@ from datetime import timedelta
 from types import MappingProxyType
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, RetryState, is_cancelled_exception
+from temporalio.exceptions import ActivityError, CancelledError, RetryState, is_cancelled_exception
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.batches.activities import (
@@ -26,8 +26,17 @@ from outlast.activities.batches import contracts as batches
 from outlast.activities.bounds import MAX_SECONDS, usd_flaw
 from outlast.activities.contracts import JsonObject
 from outlast.activities.webhooks.contracts import WebhookEventType
-from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, BatchSummary
+from outlast.workflows.batches.contracts import (
+    BATCH_STOPPED,
+    WANTED_STOPS,
+    BatchInput,
+    BatchOutcome,
+    BatchProgress,
+    BatchStatus,
+    BatchSummary,
+)
 from outlast.workflows.contracts import memo
+from outlast.workflows.contracts.failed_tasks import with_outcome
 from outlast.workflows.contracts.queues import OUTPUTS_TASK_QUEUE, RUNS_TASK_QUEUE
 from outlast.workflows.metrics import count_batch
 from outlast.workflows.webhooks.announcing import announce
@@ -53,13 +62,13 @@ class BatchWorkflow:
     @workflow.run
     async def run(self, _input: BatchInput) -> BatchOutcome:
         """Run round after round. Cancellation cancels running items, and awaits them."""
-        work = asyncio.ensure_future(self._work())
+        work, is_asked = asyncio.ensure_future(self._work()), False
         while True:
             try:
                 outcome = await asyncio.shield(work)
                 break
             except asyncio.CancelledError:
-                self._cancelled = True
+                self._cancelled = is_asked = True
                 if self._at_work is not None:
                     self._at_work.cancel()
         if outcome is None:
@@ -75,7 +84,13 @@ class BatchWorkflow:
             if memo.BATCH in workflow.memo():
                 kept[memo.BATCH] = workflow.memo_value(memo.BATCH, type_hint=BatchSummary)
             workflow.continue_as_new(self._input.model_copy(update=changes), memo=kept)
-        return outcome
+        is_wanted = outcome.status is BatchStatus.COMPLETED or outcome.state.stop in WANTED_STOPS
+        if is_wanted or not workflow.patched("stopped-batch-fails-workflow"):
+            return outcome
+        if outcome.status is BatchStatus.CANCELLED and is_asked:
+            workflow.upsert_memo({memo.BATCH_OUTCOME: outcome})
+            raise CancelledError("The batch was cancelled; none of its items is still running.")
+        raise with_outcome(f"Stopped: {outcome.state.stop_words}.", outcome, kind=BATCH_STOPPED)
 
     async def _work(self) -> BatchOutcome | None:
         """The outcome; None to continue as new."""

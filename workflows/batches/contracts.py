@@ -21,6 +21,10 @@ class BatchStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+WANTED_STOPS = frozenset({StopReason.ENOUGH, StopReason.TIME})
+"""Reasons by which a batch has what its caller asked for, although it stopped before its last item."""
+
+
 class LegRequest(Contract):
     """Items to run again in a batch that had ended."""
 
@@ -49,6 +53,10 @@ class BatchOutcome(Contract):
 
     status: BatchStatus
     state: BatchState
+
+
+BATCH_STOPPED = "BatchStopped"
+"""Type of the failure of a stopped batch, see `workflows.contracts.failed_tasks`."""
 
 
 class BatchSummary(Contract):

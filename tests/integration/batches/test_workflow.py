@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from temporalio import activity
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
@@ -27,6 +27,7 @@ from outlast.activities.batches.contracts import (
     StopReason,
 )
 from outlast.deploy.local.temporal_server import TemporalServer
+from outlast.worker.ended_runs import batch_outcome
 from outlast.workflows.batches.batch import BatchWorkflow
 from outlast.workflows.batches.contracts import BatchInput, BatchOutcome, BatchProgress, BatchStatus, LegRequest
 from outlast.workflows.contracts import memo
@@ -133,7 +134,7 @@ async def test_a_batch_of_many_rounds_continues_as_new_with_its_state(client: Cl
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
         handle = await begun(client, queue, 395)
-        outcome = await handle.result()
+        outcome = await batch_outcome(handle)
     # Lists show the latest round, in the first round after continuing as new too.
     assert shown == [request.state.counts.completed for request in rounds.asked]
     assert (outcome.status, outcome.state.counts.completed) == (BatchStatus.COMPLETED, 395)
@@ -145,7 +146,7 @@ async def test_a_batch_of_many_rounds_continues_as_new_with_its_state(client: Cl
     assert described.history_length < 150
 
 
-async def test_a_cancelled_batch_cancels_what_is_under_way_and_completes(client: Client) -> None:
+async def test_a_cancelled_batch_cancels_what_is_under_way_and_is_a_cancelled_workflow(client: Client) -> None:
     async def carry_on(request: RoundInput) -> BatchState:
         if request.step == "abort":
             counts = Counts(completed=9, cancelled=len(request.state.under_way))
@@ -162,7 +163,8 @@ async def test_a_cancelled_batch_cancels_what_is_under_way_and_completes(client:
         handle = await begun(client, queue, 100)
         await eventually(lambda: rounds.asked)
         await handle.cancel()
-        outcome = await handle.result()
+        outcome = await batch_outcome(handle)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
     assert (outcome.status, outcome.state.stop) == (BatchStatus.CANCELLED, StopReason.CANCELLED)
     assert (outcome.state.counts.cancelled, outcome.state.cursor) == (1, 10)
     assert [request.step for request in rounds.asked] == ["run", "abort"]
@@ -182,7 +184,7 @@ async def test_of_a_round_that_said_nothing_the_next_one_finds_out_what_it_start
         handle = await begun(client, queue, 5_000)
         await eventually(lambda: rounds.asked)
         await handle.cancel()
-        outcome = await handle.result()
+        outcome = await batch_outcome(handle)
     assert outcome.status is BatchStatus.CANCELLED
     assert [(request.step, request.looks_back, request.horizon) for request in rounds.asked] == [
         ("run", False, 1_000),
@@ -208,7 +210,7 @@ async def test_a_round_that_fails_when_it_is_cancelled_is_looked_after(client: C
         handle = await begun(client, queue, 100)
         await eventually(lambda: rounds.asked)
         await handle.cancel()
-        outcome = await handle.result()
+        outcome = await batch_outcome(handle)
     assert (outcome.status, outcome.state.stop) == (BatchStatus.CANCELLED, StopReason.CANCELLED)
     assert [(request.step, request.looks_back) for request in rounds.asked] == [("run", False), ("abort", True)]
 
@@ -221,7 +223,7 @@ async def test_a_budget_that_leaves_nothing_for_an_item_stops_the_batch(client: 
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 100, budget_usd="0.32", concurrency=2)).result()
+        outcome = await batch_outcome(await begun(client, queue, 100, budget_usd="0.32", concurrency=2))
     assert (outcome.status, outcome.state.stop) == (BatchStatus.STOPPED, StopReason.MONEY)
     limits = [request.item_limit_usd for request in rounds.asked]
     assert limits == [Decimal("0.08"), Decimal("0.0575"), Decimal("0.04")]
@@ -236,7 +238,9 @@ async def test_what_is_under_way_when_a_batch_stops_ends_as_its_rule_says(client
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 100, stop={"under_way": under_way})).result()
+        handle = await begun(client, queue, 100, stop={"under_way": under_way})
+        outcome = await batch_outcome(handle)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.COMPLETED, "the caller wanted no more"
     assert outcome.status is BatchStatus.STOPPED
     assert [request.step for request in rounds.asked] == ["run", "drain" if under_way == "finish" else "abort"]
 
@@ -247,7 +251,7 @@ async def test_a_leg_is_prepared_first(client: Client) -> None:
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 10, LegRequest(kind="retry"))).result()
+        outcome = await batch_outcome(await begun(client, queue, 10, LegRequest(kind="retry")))
     assert (outcome.status, outcome.state.counts.completed) == (BatchStatus.COMPLETED, 10)
     assert [request.state.plan_end for request in rounds.asked] == [2]
 
@@ -257,7 +261,9 @@ async def test_what_cannot_go_on_stops_and_says_why(client: Client) -> None:
         raise ApplicationError("The items are lost.", non_retryable=True)
 
     async with serving(client, Rounds(carry_on)) as queue:
-        outcome = await (await begun(client, queue, 10)).result()
+        handle = await begun(client, queue, 10)
+        outcome = await batch_outcome(handle)
+    assert (await handle.describe()).status is WorkflowExecutionStatus.FAILED
     assert (outcome.status, outcome.state.stop) == (BatchStatus.STOPPED, StopReason.DEFECT)
     assert "The items are lost." in str(outcome.state.stop_words)
 
@@ -273,7 +279,7 @@ async def test_a_budget_that_is_no_amount_ends_the_batch_before_anything_is_star
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 20, budget_usd=Decimal(budget))).result()
+        outcome = await batch_outcome(await begun(client, queue, 20, budget_usd=Decimal(budget)))
     assert (outcome.status, outcome.state.stop) == (BatchStatus.STOPPED, StopReason.DEFECT)
     assert "`budget_usd` is 1E" in (outcome.state.stop_words or "")
     assert rounds.asked == []
@@ -285,5 +291,5 @@ async def test_a_stop_rule_of_more_seconds_than_there_are_dates_is_a_long_time(c
 
     rounds = Rounds(carry_on)
     async with serving(client, rounds) as queue:
-        outcome = await (await begun(client, queue, 10, stop={"seconds": 10**15})).result()
+        outcome = await batch_outcome(await begun(client, queue, 10, stop={"seconds": 10**15}))
     assert outcome.status is BatchStatus.COMPLETED

@@ -17,6 +17,7 @@ from temporalio.client import Client, WorkflowHandle
 from outlast.activities.contracts import Caller
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.workflow_requests import update_with_start
+from outlast.worker.ended_runs import task_outcome
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, InputRequests, SubmitInput
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -107,7 +108,7 @@ async def begun(
 
 
 async def called(client: Client, tool: str, arguments: dict[str, Any], **server: Any) -> ToolOutcome:
-    return await (await begun(client, tool, arguments, **server)).result()
+    return await task_outcome(await begun(client, tool, arguments, **server))
 
 
 async def listed(client: Client, **request: Any) -> mcp.ServerListing:
@@ -165,14 +166,14 @@ async def test_what_a_killed_server_leaves_behind(setting: Setting, client: Clie
         await eventually(lambda: sorted(setting.lines) == ["a", "b", "c"])
         setting.kill_server()
         setting.open_gate()
-        error = (await unsafe.result()).result.error
+        error = (await task_outcome(unsafe)).result.error
         assert error is not None
         assert error.category == "outcome_unknown"
         assert "Do not repeat the call" in (error.hint or "")
-        adopted = (await verified.result()).result
+        adopted = (await task_outcome(verified)).result
         assert not adopted.is_error
         assert "it was executed" in adopted.text
-        assert (await stated.result()).result.text == "did c"
+        assert (await task_outcome(stated)).result.text == "did c"
         told = (await called(client, "append", {"text": "d"}, session_key="unsafe")).result.error
         assert told is not None
         assert told.category == "conflict"
@@ -192,11 +193,11 @@ async def test_what_a_killed_worker_leaves_behind(setting: Setting, client: Clie
         first.process.wait()
         setting.open_gate()
         stack.enter_context(setting.worker())
-        error = (await unsafe.result()).result.error
+        error = (await task_outcome(unsafe)).result.error
         assert error is not None
         assert error.category == "outcome_unknown"
         assert "its worker was lost" in error.message
-        assert (await safe.result()).result.text == "did b"
+        assert (await task_outcome(safe)).result.text == "did b"
         told = (await called(client, "append", {"text": "c"})).result.error
         assert told is not None
         assert told.category == "conflict"
@@ -211,7 +212,7 @@ async def test_what_a_stopped_worker_leaves_behind(setting: Setting, client: Cli
         await eventually(lambda: setting.lines == ["a"])
         first.process.terminate()
         stack.enter_context(setting.worker())
-        error = (await unsafe.result()).result.error
+        error = (await task_outcome(unsafe)).result.error
         assert error is not None
         assert error.category == "outcome_unknown"
         assert "Its worker was stopped" in error.message
@@ -231,4 +232,4 @@ async def test_a_question_of_the_server_goes_to_the_caller(setting: Setting, cli
         assert [question.message for question in questions.values()] == ["Who is there?"]
         answers = {key: InputAnswer(action="accept", content={"name": "Bea"}) for key in questions}
         await asking.execute_update(ToolCallWorkflow.submit_input, SubmitInput(answers=answers))
-        assert "Bea" in (await asking.result()).result.text
+        assert "Bea" in (await task_outcome(asking)).result.text

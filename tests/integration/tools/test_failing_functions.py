@@ -5,11 +5,14 @@ from typing import Any
 
 import httpx
 import pytest
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError
 
-from tests.support.calls.tasks import completed, result_of, started
+from tests.support.calls.tasks import completed, events, result_of, started
 from tests.support.eventually import eventually
 from tests.support.http.mcp_wire import LEGACY, Wire, WireError
 from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.service import Service
 from tests.support.tools import failing_tools
 
 service = service_fixture(scope="module", tools=[failing_tools.__name__], callers={})
@@ -72,3 +75,44 @@ async def test_mcp_says_in_the_message_which_tool_may_be_meant(api: httpx.AsyncC
     await wire.initialize()
     with pytest.raises(WireError, match=r"There is no tool 'mistakn'\. Did you mean mistaken"):
         await wire.request("tools/call", {"name": "mistakn", "arguments": {}})
+
+
+@pytest.mark.parametrize("chars", [10, 4_000])
+async def test_the_workflow_of_a_failed_task_has_failed_and_its_answer_is_whole(
+    api: httpx.AsyncClient, service: Service, chars: int
+) -> None:
+    task_id = await started(api, {"tool": "refusing", "arguments": {"chars": chars}})
+    answer = await result_of(api, task_id)
+    assert (answer["task"]["status"], answer["result"]["is_error"]) == ("failed", True)
+    assert answer["result"]["structured"] == {"chars": chars}
+    assert answer["result"]["content"][0]["text"] == "x" * chars
+    assert answer["task"]["status_message"].startswith("xxxxxxxxxx")
+
+    client = await Client.connect(service.temporal_address)
+    description = await client.get_workflow_handle(task_id).describe()
+    assert description.status is WorkflowExecutionStatus.FAILED
+
+    ends = [event.data["status"] async for event in events(api, task_id) if event.name == "task_completed"]
+    assert ends == ["failed"]
+    listed = (await api.get("/v1/tasks", params={"status": "failed", "tool": "refusing"})).json()["tasks"]
+    assert task_id in [task["id"] for task in listed]
+
+
+async def test_the_failure_of_a_workflow_says_what_failed_and_what_to_do(
+    api: httpx.AsyncClient, service: Service
+) -> None:
+    task_id = await started(api, {"tool": "endless"})
+    await result_of(api, task_id)
+    client = await Client.connect(service.temporal_address)
+    with pytest.raises(WorkflowFailureError) as failed:
+        await client.get_workflow_handle(task_id).result()
+    assert isinstance(failed.value.cause, ApplicationError)
+    assert failed.value.cause.message.startswith("outcome_unknown: endless did not end within the time limit")
+    assert "The limit is the option `timeout` of the tool" in failed.value.cause.message
+
+
+async def test_a_function_learns_the_error_of_a_task_that_it_has_called(api: httpx.AsyncClient) -> None:
+    answer = await completed(api, {"tool": "asking_refusing"})
+    assert answer["result"]["structured"]["category"] == "unknown"
+    called = (await api.get(f"/v1/tasks/{answer['result']['structured']['task']}")).json()
+    assert called["status"] == "failed"

@@ -3,10 +3,11 @@
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
-from outlast import tool
+from outlast import CallFailed, TextContent, ToolContext, ToolResult, tool
 
 
 class Weather(BaseModel):
@@ -58,3 +59,19 @@ def unreachable(folder: str) -> str:
     """Fail as requests does without a network."""
     Path(folder, f"attempt-{time.monotonic_ns()}").touch()
     raise LibraryError("no route")
+
+
+@tool
+def refusing(chars: int = 10) -> ToolResult:
+    """Answer with an error of a given length."""
+    return ToolResult(content=(TextContent(text="x" * chars),), structured={"chars": chars}, is_error=True)
+
+
+@tool
+async def asking_refusing(ctx: ToolContext, chars: int = 10) -> dict[str, Any]:
+    """Call the other tool, and return what its error says."""
+    try:
+        await ctx.call(refusing, chars=chars)
+    except CallFailed as failed:
+        return {"category": failed.envelope.category, "task": failed.task_id}
+    raise AssertionError

@@ -19,6 +19,7 @@ from outlast.activities.contracts import Caller, Contract, ErrorCategory, ErrorE
 from outlast.activities.runs.contracts import Budget
 from outlast.activities.spending.contracts import exact_usd
 from outlast.workflows.contracts import memo, search_attributes
+from outlast.workflows.contracts.failed_tasks import outcome_of
 from outlast.workflows.contracts.queues import FUNCTIONS_TASK_QUEUE
 from outlast.workflows.contracts.steps import CallOutcome, Wait
 from outlast.workflows.contracts.tool_calls import (
@@ -185,7 +186,7 @@ async def _outcome(ctx: HandlerContext, call: ToolCall, admission: InnerAdmissio
     )
     log_accepted(call, task_id)
     try:
-        outcome: ToolOutcome = await workflow.execute_child_workflow(
+        outcome = await workflow.execute_child_workflow(
             _TOOL_CALL_WORKFLOW,
             call,
             result_type=ToolOutcome,
@@ -201,7 +202,10 @@ async def _outcome(ctx: HandlerContext, call: ToolCall, admission: InnerAdmissio
     except ChildWorkflowError as error:
         if is_cancelled_exception(error) and ctx.cancelled:
             raise
-        return CallOutcome(task_id=task_id, result=ToolResult.failed(_did_not_end(call.tool, task_id, error)))
+        failed = outcome_of(error.cause)
+        if failed is None:
+            return CallOutcome(task_id=task_id, result=ToolResult.failed(_did_not_end(call.tool, task_id, error)))
+        outcome = failed
     if outcome.cost_usd is not None:
         ctx.inner_costs[task_id] = outcome.cost_usd
     result = outcome.result
