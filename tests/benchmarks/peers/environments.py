@@ -8,12 +8,12 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import platformdirs
 
 from tests.benchmarks.report import CannotRunError
+from tests.support.locked_environments import LockedEnvironment
 
 _LOCKS = Path(__file__).with_name("locks")
 """Made with `uv pip compile --universal --generate-hashes --no-annotate` of what the apps import, in the newest:
@@ -29,24 +29,21 @@ class NotInstalledError(CannotRunError):
 
 def python_of(peer: str) -> Path:
     """The Python of a peer's environment, which is installed when it is not there yet. Raises `NotInstalledError`."""
-    lock = _LOCKS / f"{peer}.lock"
-    folder = _folder(peer, lock.read_bytes() + sys.version.encode())
-    python = folder / "bin" / "python"
-    if not _is_complete(folder):
+    environment = _environment(peer)
+    if not environment.is_installed:
         _tell(peer)
-        venv.create(folder, clear=True)
-        # The lock is complete, so pip has nothing to resolve.
-        options = ("-qq", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--requirement", str(lock))
-        pip = (sys.executable, "-m", "pip", "--python", str(python))
-        _run(peer, "the index of Python packages", *pip, "install", *options, folder=folder)
-    return python
+    if (told := environment.install()) is not None:
+        raise _not_installed(peer, "the index of Python packages", told)
+    return environment.program("python")
 
 
 def version_of(peer: str, package: str) -> str:
     """The locked version of one of a peer's packages."""
-    lines = (_LOCKS / f"{peer}.lock").read_text().splitlines()
-    (version,) = (line.split("==")[1].split()[0] for line in lines if line.startswith(f"{package}=="))
-    return version
+    return _environment(peer).version(package)
+
+
+def _environment(peer: str) -> LockedEnvironment:
+    return LockedEnvironment(_LOCKS / f"{peer}.lock")
 
 
 def version_told(server: str) -> str:
@@ -61,15 +58,18 @@ def restate_server() -> Path:
     """Restate's server, which is installed when it is not there yet. Raises `NotInstalledError`."""
     locked = (_NPM / "package-lock.json").read_bytes()
     folder = _folder("restate-server", locked)
-    if not _is_complete(folder):
+    if not (folder / "complete").is_file():
         if shutil.which("npm") is None:
             raise NotInstalledError("restate: npm is not installed; as root: apt-get install npm")
         _tell("restate-server")
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(_NPM, folder)
-        _run(
-            "restate", "the registry of npm", "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", folder=folder
-        )
+        npm = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
+        done = subprocess.run(npm, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            told = (done.stderr or done.stdout).strip()[-_TOLD_CHARACTERS:]
+            raise _not_installed("restate", "the registry of npm", told)
+        (folder / "complete").touch()
     (program,) = folder.glob("node_modules/@restatedev/restate-server-*/bin/restate-server")
     return program
 
@@ -87,19 +87,11 @@ def _folder(name: str, locked: bytes) -> Path:
     return platformdirs.user_cache_path("outlast-bench", appauthor=False) / "peers" / f"{name}-{digest[:12]}"
 
 
-def _is_complete(folder: Path) -> bool:
-    return (folder / "complete").is_file()
-
-
 def _tell(name: str) -> None:
     print(f"  installing {name} (once) ...", file=sys.stderr, flush=True)
 
 
-def _run(peer: str, registry: str, *command: str, folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        told = (done.stderr or done.stdout).strip()[-_TOLD_CHARACTERS:]
-        raise NotInstalledError(
-            f"{peer}: cannot be installed from {registry}, which must be reachable once. It answered:\n{told}"
-        )
-    (folder / "complete").touch()
+def _not_installed(peer: str, registry: str, told: str) -> NotInstalledError:
+    return NotInstalledError(
+        f"{peer}: cannot be installed from {registry}, which must be reachable once. It answered:\n{told}"
+    )

@@ -12,7 +12,7 @@ from tests.support.deployments import checks, custom_objects, helm
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(
-    not checks.is_fetched(), reason="needs check programs: python -m tests.support.needs --programs fetches them"
+    not checks.CHECKS.is_installed, reason="needs check programs: python -m tests.support.needs --programs fetches them"
 )
 
 

@@ -101,10 +101,10 @@ def test_nothing_committed_names_this_machine_or_a_package_registry(files: list[
 LOCKS = (ROOT / "requirements.lock", *sorted((ROOT / "deploy" / "images").glob("*.lock")))
 
 
-LOCKS_OF_PEERS = sorted((ROOT / "tests" / "benchmarks" / "peers" / "locks").glob("*.lock"))
+LOCKS_OF_TESTS = sorted((ROOT / "tests").rglob("*.lock"))
 
 
-@pytest.mark.parametrize("lock", [*LOCKS, *LOCKS_OF_PEERS], ids=lambda path: path.name)
+@pytest.mark.parametrize("lock", [*LOCKS, *LOCKS_OF_TESTS], ids=lambda path: path.name)
 def test_a_lock_holds_hashes_and_no_addresses(lock: Path) -> None:
     text = lock.read_text()
     assert "--hash=sha256:" in text

@@ -1,0 +1,38 @@
+"""`python -m tests.support.traces`: replay all recorded calls (an hour), and write the table of docs/mcp-servers.md."""
+
+import asyncio
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.paths import ROOT
+from tests.support.traces.replay import ALL, TRACES, Replay
+
+_PAGE = ROOT / "docs" / "mcp-servers.md"
+_BETWEEN = re.compile(r"(?<=<!-- traces: begin -->\n).*?(?=<!-- traces: end -->)", re.DOTALL)
+
+
+def main() -> int:
+    """Return 0 if nothing was lost, repeated, or reordered."""
+    problem = TRACES.install()
+    if problem is not None:
+        print(problem, file=sys.stderr)
+        return 1
+    with tempfile.TemporaryDirectory(prefix="outlast-traces-") as folder:
+        report = asyncio.run(Replay(Path(folder), ALL).run())
+    print(report.table())
+    for wrong in (*report.worlds_that_differ, *report.out_of_order, *report.wrong_answers):
+        print(wrong, file=sys.stderr)
+    if any(report.wrong.values()):
+        return 1
+    _PAGE.write_text(_BETWEEN.sub(lambda _: f"{report.table()}\n", _PAGE.read_text()))
+    return 0
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    # The SDK's runtime threads may abort at interpreter exit (a known race).
+    os._exit(code)
