@@ -240,6 +240,8 @@ class SessionWorkflow:
             turns=state.turn_count,
         )
         workflow.upsert_memo({memo.SESSION: listing})
+        running = f"Turn `{state.running}` is running." if state.running is not None else "Waits for a message."
+        workflow.set_current_details(f"{listing.turns} turns. {running}")
 
     def _change(self, **changes: object) -> None:
         self._state = self._state.model_copy(update=changes)

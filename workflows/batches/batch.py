@@ -23,7 +23,7 @@ with workflow.unsafe.imports_passed_through():
     )
 
 from outlast.activities.batches import contracts as batches
-from outlast.activities.bounds import MAX_SECONDS, usd_flaw
+from outlast.activities.bounds import MAX_SECONDS, usd_flaw, usd_text
 from outlast.activities.contracts import JsonObject
 from outlast.activities.webhooks.contracts import WebhookEventType
 from outlast.workflows.batches.contracts import (
@@ -204,8 +204,20 @@ class BatchWorkflow:
         if progress == self._told:
             return False
         workflow.upsert_memo({memo.BATCH_PROGRESS: progress})
+        workflow.set_current_details(self._details(progress))
         self._told = progress
         return True
+
+    def _details(self, progress: BatchProgress) -> str:
+        """The progress for operators, in one line."""
+        counts, budget = progress.counts, self._input.options.budget_usd
+        failed = f", {counts.failed} failed" if counts.failed else ""
+        of_budget = f" of {usd_text(budget)}" if budget is not None else ""
+        words = (
+            f"{counts.ended} of {self._input.place.items.count} items have ended{failed}; "
+            f"cost {usd_text(progress.cost_usd)}{of_budget} US dollars."
+        )
+        return words if progress.stop_words is None else f"{words} Stopped: {progress.stop_words}."
 
     async def _finished(self) -> BatchOutcome:
         """Announce the outcome to subscribed webhooks, and return it."""

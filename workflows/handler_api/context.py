@@ -125,6 +125,9 @@ _NEAR = 0.8
 """Share of the time to answer after which a question counts as near its deadline."""
 
 
+_SHOWN_CHARS = 500
+
+
 class OpenQuestions:
     """Open questions of one call."""
 
@@ -245,6 +248,19 @@ class OpenQuestions:
             search_attributes.TASK_STATUS.value_set(status.value),
             near.value_unset() if near_at is None else near.value_set(near_at),
         )
+        waiting = [_waiting_for(question) for question in self._open.values()]
+        workflow.set_current_details(valid_text("\n".join(waiting) or "The client has answered."))
+
+
+def _waiting_for(question: InputRequest) -> str:
+    """What a call waits for, for operators."""
+    handoff = question.handoff
+    deadline = handoff.deadline if handoff is not None else None
+    until = f" until {deadline:%Y-%m-%d %H:%M} UTC" if deadline is not None else ""
+    if handoff is None or handoff.kind != "approval":
+        return f"Waits{until} for an answer of the client: {question.message[:_SHOWN_CHARS]}"
+    roles = f" by {', '.join(handoff.approvers)}" if handoff.approvers else ""
+    return f"Waits{until} for an approval{roles}: {question.message[:_SHOWN_CHARS]}"
 
 
 async def signal_parent(asks: TaskAsks) -> None:

@@ -173,6 +173,9 @@ class ScheduleFiringWorkflow:
     def _tell(self, progress: FiringProgress) -> None:
         """Write the outcome of the firing into the memo: its schedule shows it, also while no worker is alive."""
         workflow.upsert_memo({memo.FIRING: progress})
+        started = f"the {progress.started.kind} `{progress.started.id}`" if progress.started is not None else "nothing"
+        reason = f" {progress.error.message}" if progress.error is not None else ""
+        workflow.set_current_details(f"Started {started}; {progress.status.value}.{reason}")
 
 
 def _spent_before() -> Decimal:

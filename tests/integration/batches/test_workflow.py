@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from temporalio import activity
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
@@ -164,6 +165,8 @@ async def test_a_cancelled_batch_cancels_what_is_under_way_and_is_a_cancelled_wo
         await eventually(lambda: rounds.asked)
         await handle.cancel()
         outcome = await batch_outcome(handle)
+        metadata = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
+    assert metadata.current_details == ("10 of 100 items have ended; cost 0.09 US dollars. Stopped: it was cancelled.")
     assert (await handle.describe()).status is WorkflowExecutionStatus.CANCELED
     assert (outcome.status, outcome.state.stop) == (BatchStatus.CANCELLED, StopReason.CANCELLED)
     assert (outcome.state.counts.cancelled, outcome.state.cursor) == (1, 10)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.client import Client
 
 from outlast.workflows.tools.framework.journal import digest_of
@@ -26,6 +27,14 @@ def call(tool: str, folder: Path, **arguments: Any) -> dict[str, Any]:
 
 def ran(folder: Path) -> list[str]:
     return (folder / "ran").read_text().splitlines()
+
+
+async def details_of(client: Client, workflow_id: str) -> str:
+    """What the Temporal UI shows as current details."""
+    metadata = await client.get_workflow_handle(workflow_id).query(
+        "__temporal_workflow_metadata", result_type=WorkflowMetadata
+    )
+    return metadata.current_details
 
 
 async def test_an_attempt_continues_after_the_last_recorded_step(api: httpx.AsyncClient, tmp_path: Path) -> None:
@@ -72,6 +81,7 @@ async def test_questions_sleeps_and_approvals_take_no_activity(
     client = await Client.connect(service.temporal_address)
     described = await client.get_workflow_handle(task_id).describe()
     assert not described.raw_description.pending_activities
+    assert "for an answer of the client: Which seat?" in await details_of(client, task_id)
     refused = await api.post(
         f"/v1/tasks/{task_id}/input", json={"answers": {"question-2": {"content": {"answer": "roof"}}}}
     )
@@ -85,6 +95,9 @@ async def test_questions_sleeps_and_approvals_take_no_activity(
     waiting = await eventually(approval)
     assert waiting["input_requests"]["approval-4"]["message"] == "Pay for the aisle seat?"
     assert waiting["input_requests"]["approval-4"]["handoff"]["parameters"] == {"arguments": {"price": 30}}
+    details = await details_of(client, task_id)
+    assert details.startswith("Waits until ")
+    assert "UTC for an approval: Pay for the aisle seat?" in details
     await taken(api, waiting, {"decision": "yes"})
     assert text_of((await result_of(api, task_id))["result"]) == "Booked a aisle seat, approved by local."
     assert ran(tmp_path) == ["search", "pay"]

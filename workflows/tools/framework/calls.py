@@ -185,6 +185,7 @@ async def _outcome(ctx: HandlerContext, call: ToolCall, admission: InnerAdmissio
         called_by=ctx.task_id,
     )
     log_accepted(call, task_id)
+    ctx.say(f"Waits for the task `{task_id}`, a call of {call.tool}.")
     try:
         outcome = await workflow.execute_child_workflow(
             _TOOL_CALL_WORKFLOW,

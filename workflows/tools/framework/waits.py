@@ -36,6 +36,8 @@ async def wait_out(ctx: HandlerContext, waits: Sequence[Wait]) -> None:
 async def _wait_out(ctx: HandlerContext, wait: Wait, budget: Budget) -> None:
     value = None
     if wait.kind == "sleep":
+        until = workflow.now() + timedelta(seconds=wait.seconds or 0)
+        ctx.say(f"Sleeps until {until:%Y-%m-%d %H:%M:%S} UTC.")
         await workflow.sleep(timedelta(seconds=wait.seconds or 0), summary="sleep of the tool")
     elif wait.kind == "call":
         value = (await call_tool(ctx, wait, budget)).model_dump(mode="json", exclude_none=True)
