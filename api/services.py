@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from importlib.metadata import version
 
 from temporalio.client import Client
 
@@ -14,12 +15,14 @@ from outlast.activities.object_store import KeptParts
 from outlast.activities.platform.apify_platform import ApifyPlatform
 from outlast.activities.platform_requests.activities import PlatformBodies, RecordLinks
 from outlast.activities.secrets import SecretSealer
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.spending.ledger import UsageStore
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots
 from outlast.api.access.limits.quotas import McpSessions, StoredBytes
 from outlast.api.access.policy.source import PolicySource, record_changes
+from outlast.api.access.principal import Principal
 from outlast.api.audit.log import AuditFiles, AuditLog
 from outlast.api.audit.records import KEY_PURPOSE
 from outlast.api.batches.client import BatchClient, StoredRows
@@ -52,6 +55,7 @@ from outlast.api.temporal.session_starts import SessionStarts
 from outlast.api.usage import UsageReader
 from outlast.api.webhooks.client import Listeners, WebhookAddresses, WebhookClient
 from outlast.api.webhooks.deliveries import Deliveries
+from outlast.contracts.operations import Links, Me
 from outlast.paths import free_bytes, shortage, written_places
 from outlast.worker.connection import output_objects, sealer_from, temporal_certificate_end
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
@@ -97,7 +101,7 @@ class Services:
     """The services of a process, from its settings. Raises `PolicyError`, and `SealError` without a key ring."""
 
     def __init__(self, settings: ApiSettings, client: Client) -> None:
-        self.settings = settings
+        self.settings, self.namespace = settings, client.namespace
         self.disks = Disks(settings)
         self.uploads = CallerSlots()
         """Slots for files with the items of batches, which are read one after the other for each caller."""
@@ -181,6 +185,24 @@ class Services:
         informed = Informed(audit, listeners)
         self.turns = TurnClient(client, self.sessions, kept, self.catalogue, settings, policy, informed)
         self.session_events = SessionEvents(client, limits.unread)
+
+
+def whoami(services: Services, principal: Principal) -> Me:
+    """The rights and limits of `principal`, by the policy in force."""
+    settings, entry = services.settings, services.policy.of(principal.caller.id)
+    return Me(
+        caller=principal.caller.id,
+        key_id=principal.key_id,
+        expires_at=principal.expires,
+        scopes=tuple(sorted(principal.scopes)),
+        roles=tuple(sorted(entry.roles)),
+        models=entry.models,
+        spending=SpendingCaps.model_validate(entry.spending.model_dump()),
+        limits=entry.limits.model_dump(),
+        version=version("outlast"),
+        namespace=services.namespace,
+        links=Links(temporal_ui=settings.temporal_ui_url, grafana=settings.grafana_url),
+    )
 
 
 @asynccontextmanager

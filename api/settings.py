@@ -72,6 +72,8 @@ class ApiSettings(Settings):
     """Rules for calls: `CALLER:TOOL=allow`, `=ask` or `=deny`, comma-separated; the first wins."""
     policy_file: Path | None = None
     """Policy file (TOML): callers, keys, limits, permissions. It is read again when it changes and on SIGHUP."""
+    grafana_url: str | None = None
+    """Root of Grafana with Outlast's dashboards, for links."""
     limits: Limits = Field(default_factory=Limits)
     """Limits on concurrent use by one caller, as JSON."""
     spending: Caps = Field(default_factory=Caps)

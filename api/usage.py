@@ -20,7 +20,8 @@ from outlast.api.access.principal import Principal
 from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidden
 from outlast.api.spreadsheets import safe_cell
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors
-from outlast.contracts.operations import ALL_CALLERS, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
+from outlast.contracts.base import ALL_CALLERS
+from outlast.contracts.operations import CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 
 MAX_DAYS = 366
 _LEDGERS_AT_ONCE = 16

@@ -16,6 +16,7 @@ from outlast.activities.contracts import LOCAL_CALLER_ID, Caller
 from outlast.api.access.oauth.resource import OAuthResource
 from outlast.api.access.policy.contracts import ALL_SCOPES, Scope
 from outlast.api.errors import ApiError, CredentialEnded, ForbiddenScope, Unauthenticated
+from outlast.contracts.base import ALL_CALLERS
 
 log = logging.getLogger("outlast.api")
 _LONGEST_TIMER_SECONDS = 60.0
@@ -117,6 +118,16 @@ class Principal:
             f"{needed} access token gives {own}. Get one with more scopes.",
             challenge=self.resource.scope_challenge(scopes),
         )
+
+    def callers_named(self, caller: str | None) -> str | None:
+        """The id of the caller whose data a request with `caller` is about: its own without one; None for all callers.
+
+        Raises `ForbiddenScope` for those of others without `admin`.
+        """
+        if caller is None or caller == self.caller.id:
+            return self.caller.id
+        self.require("admin")
+        return None if caller == ALL_CALLERS else caller
 
 
 LOCAL = Principal(Caller(id=LOCAL_CALLER_ID), ALL_SCOPES)

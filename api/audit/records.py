@@ -36,6 +36,7 @@ class AuditEvent(StrEnum):
     """The action that was done, or refused."""
 
     TASK_STARTED = "task.started"
+    TASK_READ = "task.read"
     TASK_CANCELLED = "task.cancelled"
     TASK_RESURRECTED = "task.resurrected"
     TASK_RESOLVED = "task.resolved"

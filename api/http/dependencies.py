@@ -118,6 +118,12 @@ async def canceller_of(principal: Annotated[Principal, Depends(principal_of)]) -
     return principal.caller
 
 
+async def cancel_principal_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
+    """Return the principal of a key with the scope to cancel and delete. Raises `ForbiddenScope`."""
+    principal.require("cancel")
+    return principal
+
+
 async def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Return the principal of a key with the scope to read. Raises `ForbiddenScope`."""
     principal.require("read")
@@ -175,6 +181,8 @@ async def operator_of(principal: Annotated[Principal, Depends(principal_of)]) ->
 ServicesDep = Annotated[Services, Depends(services_of)]
 CallerDep = Annotated[Caller, Depends(caller_of)]
 CancellerDep = Annotated[Caller, Depends(canceller_of)]
+CancelPrincipalDep = Annotated[Principal, Depends(cancel_principal_of)]
+PrincipalDep = Annotated[Principal, Depends(principal_of)]
 ReaderDep = Annotated[Principal, Depends(reader_of)]
 StarterDep = Annotated[Principal, Depends(starter_of)]
 AnswererDep = Annotated[Principal, Depends(answerer_of)]

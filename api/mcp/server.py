@@ -95,7 +95,7 @@ class TaskMethods:
         """`tasks/list` (2025-11-25): the caller's open tasks, then ended ones, newest first."""
         require_legacy(ctx)
         client = await self._connections.client(ctx)
-        page = await with_mcp_errors(self._tasks.list(client.caller, TaskListing(page_token=params.cursor)))
+        page = await with_mcp_errors(self._tasks.list(client.principal, TaskListing(page_token=params.cursor)))
         result: dict[str, Any] = {
             "tasks": [shapes.legacy_task(task) for task in page.tasks],
             "_meta": {shapes.TOOLS_META: {task.id: task.tool for task in page.tasks}},

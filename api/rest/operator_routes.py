@@ -20,12 +20,12 @@ from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import caller_label, show_use
 from outlast.api.access.limits.rate_limits import Clock, TokenBucket
 from outlast.api.errors import BadRequest
-from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, ReaderDep, ServicesDep
+from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, PrincipalDep, ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
-from outlast.api.services import Services
+from outlast.api.services import Services, whoami
 from outlast.api.usage import as_csv
-from outlast.contracts.operations import CallerHoldings, Operations, Readiness, UsageQuery, UsageReport
+from outlast.contracts.operations import CallerHoldings, Me, Operations, Readiness, UsageQuery, UsageReport
 from outlast.worker.otlp.metrics import series_at
 
 _Answer = TypeVar("_Answer")
@@ -82,6 +82,12 @@ async def readyz(request: Request, services: ServicesDep) -> JSONResponse:
     checks = await kept_answers(request).readiness.get()
     status_code = 200 if checks.ready else 503
     return JSONResponse(checks.model_dump(), status_code=status_code, headers=_instance_header(services))
+
+
+@router.get("/v1/me", responses=documented_problems(401, 403))
+async def me(services: ServicesDep, principal: PrincipalDep) -> Me:
+    """Who you are to this server: your caller id, scopes, roles and limits. Any credential may read it."""
+    return whoami(services, principal)
 
 
 @router.get("/v1/operations", responses=documented_problems(401, 403, 503))

@@ -13,7 +13,7 @@ from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.http.dependencies import (
     AnswererDep,
     CallerDep,
-    CancellerDep,
+    CancelPrincipalDep,
     IdempotencyKey,
     KnownParametersRoute,
     PreferredWait,
@@ -80,16 +80,17 @@ async def start_task(
 
 
 @router.get("", responses=documented_problems(400, 401, 503))
-async def list_tasks(services: ServicesDep, caller: CallerDep, listing: Annotated[TaskListing, Query()]) -> TaskPage:
-    """Your tasks: open ones first, then the most recently ended."""
-    return await services.tasks.list(caller, listing)
+async def list_tasks(services: ServicesDep, principal: ReaderDep, listing: Annotated[TaskListing, Query()]) -> TaskPage:
+    """Your tasks: open ones first, then the most recently ended. With `admin` and `caller`, those of other callers."""
+    return await services.tasks.list(principal, listing)
 
 
 @router.get("/{task_id}", responses=documented_problems(401, 404, 503))
 async def get_task(task_id: TaskId, services: ServicesDep, principal: ReaderDep) -> Task:
     """The current state of a task. Works even if no worker is running.
 
-    Another caller's task that waits for your approval is shown with the call to approve.
+    Another caller's task that waits for your approval is shown with the call to approve. With `admin`, you can read
+    tasks of all callers, and their results, events and rows; the audit log records it.
     """
     return await services.tasks.look_at(principal, task_id)
 
@@ -101,7 +102,7 @@ async def get_task(task_id: TaskId, services: ServicesDep, principal: ReaderDep)
 async def get_result(
     task_id: TaskId,
     services: ServicesDep,
-    caller: CallerDep,
+    principal: ReaderDep,
     response: Response,
     wait: Annotated[
         float, Query(ge=0, le=MAX_SECONDS, description="Seconds to wait for the result, up to the server's limit.")
@@ -109,7 +110,8 @@ async def get_result(
 ) -> TaskAnswer:
     """A task's result. It can be read any number of times."""
     seconds = min(wait, services.settings.max_wait_seconds)
-    answer = await services.tasks.answer(caller, task_id, wait_seconds=seconds)
+    owner = await services.tasks.readable_by(principal, task_id, "result")
+    answer = await services.tasks.answer(owner, task_id, wait_seconds=seconds)
     response.status_code = 200 if answer.result else 202
     return visible_answer(answer)
 
@@ -125,9 +127,12 @@ async def answer_task(task_id: TaskId, body: SubmittedInput, services: ServicesD
 
 
 @router.post("/{task_id}/cancel", status_code=202, responses=documented_problems(401, 404, 409, 503))
-async def cancel_task(task_id: TaskId, services: ServicesDep, caller: CancellerDep) -> Task:
-    """Cancel a task. It becomes `cancelled` when the platform reports that its run has ended."""
-    return await services.tasks.cancel(caller, task_id)
+async def cancel_task(task_id: TaskId, services: ServicesDep, principal: CancelPrincipalDep) -> Task:
+    """Cancel a task. It becomes `cancelled` when the platform reports that its run has ended.
+
+    With `admin`, you can cancel tasks of all callers.
+    """
+    return await services.tasks.cancel_by(principal, task_id)
 
 
 @router.post(
@@ -168,7 +173,7 @@ async def resolve_task(task_id: TaskId, body: ResolveRequest, services: Services
 async def follow_task(
     task_id: TaskId,
     services: ServicesDep,
-    caller: CallerDep,
+    principal: ReaderDep,
     last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
 ) -> StreamingResponse:
     """A task's events as they happen.
@@ -177,7 +182,8 @@ async def follow_task(
     `output_stored`, `handler_returned`, `task_completed` and `run_finished` are durable, have an id and are sent again
     from any point with `Last-Event-ID`; `status_message` reports a run's progress and is not sent again.
     """
-    return event_stream(await services.tasks.events(caller, task_id, after=last_event_id))
+    owner = await services.tasks.readable_by(principal, task_id, "events")
+    return event_stream(await services.tasks.events(owner, task_id, after=last_event_id))
 
 
 def visible_answer(answer: TaskAnswer) -> TaskAnswer:
@@ -209,7 +215,7 @@ def _task_response(body: Task | TaskAnswer, status: int, task_id: str, applied_w
 async def stream_rows(
     task_id: TaskId,
     services: ServicesDep,
-    caller: CallerDep,
+    principal: ReaderDep,
     wanted: Annotated[RowsWanted, Query()],
     accept: Annotated[str, Header(include_in_schema=False)] = "",
     last_event_id: Annotated[
@@ -223,7 +229,8 @@ async def stream_rows(
     lines of JSON. You can open the stream before the run starts. It ends when the task starts no further run and all
     rows were sent.
     """
-    rows = await services.task_rows.stream(caller, task_id, after=last_event_id or wanted.after, follow=wanted.follow)
+    owner = await services.tasks.readable_by(principal, task_id, "rows")
+    rows = await services.task_rows.stream(owner, task_id, after=last_event_id or wanted.after, follow=wanted.follow)
     rows = await begun_soon(rows)
     accepts_lines = any(kind in accept.lower() for kind in _LINES_TYPES)
     if wanted.form == "jsonl" or (wanted.form is None and accepts_lines):

@@ -29,7 +29,13 @@ from outlast.api.tasks.starter import TaskStarter, task_id_of
 from outlast.api.tasks.submitted_input import answer_error, answer_event, require_answering, sealed_answers
 from outlast.api.temporal import task_view, visibility
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors, unreadable_words
-from outlast.api.temporal.history_details import TASK_WORKFLOW, HistoryDetails, whole_outcome
+from outlast.api.temporal.history_details import (
+    TASK_WORKFLOW,
+    HistoryDetails,
+    failure_of,
+    recorded_call,
+    whole_outcome,
+)
 from outlast.api.temporal.resolutions import RecordedResolutions
 from outlast.api.temporal.task_events import Position, position_of, stream_events, task_events
 from outlast.contracts.tasks import Task, TaskAnswer, TaskEvent, TaskEventName, TaskListing, TaskPage, TaskRequest
@@ -141,6 +147,7 @@ class TaskClient:
             task_id,
             admitted.summary,
             status,
+            caller_id=caller.id,
             batch_id=call.batch_id,
             schedule_id=call.schedule_id,
             workflow_url=task_view.workflow_url(self.ui_url, self.client.namespace, task_id),
@@ -158,8 +165,44 @@ class TaskClient:
         return await self.viewed(await self.described(caller, task_id))
 
     async def look_at(self, principal: Principal, task_id: str) -> Task:
-        """The caller's task, or another caller's task with the approvals that the caller can give."""
-        return (await self._seen(principal, task_id))[0]
+        """The caller's task, or another caller's task with the approvals that the caller can give; any with `admin`."""
+        if "admin" not in principal.scopes:
+            return (await self._seen(principal, task_id))[0]
+        description = await self._described_for_any(task_id)
+        await self._record_reading(principal, description, "task")
+        return await self.viewed(description)
+
+    async def readable_by(self, principal: Principal, task_id: str, what: str) -> Caller:
+        """The caller whose task it is, for reading `what` of it: the principal's own, or with `admin` any caller's.
+
+        The audit log has a record for each reading of another caller's task. Raises `TaskNotFound`.
+        """
+        if "admin" not in principal.scopes:
+            return principal.caller  # `described` refuses tasks of others
+        description = await self._described_for_any(task_id)
+        owner = task_view.owner_of(description)
+        if owner is None or owner == principal.caller.id:
+            return principal.caller
+        await self._record_reading(principal, description, what)
+        return await self._recorded_caller(description, owner)
+
+    async def _record_reading(
+        self, principal: Principal, description: temporal.WorkflowExecutionDescription, what: str
+    ) -> None:
+        owner = task_view.owner_of(description)
+        if owner != principal.caller.id:
+            async with self.audit.action(
+                AuditEvent.TASK_READ, principal.caller, task=description.id, detail=f"{what} of {owner}"
+            ):
+                pass
+
+    async def _recorded_caller(self, description: temporal.WorkflowExecutionDescription, owner: str) -> Caller:
+        """The caller of a task with its account, as the history has it; without one if it cannot be read."""
+        try:
+            with temporal_errors(missing=_task_not_found(description.id)):
+                return (await recorded_call(self.client, description)).caller.with_account
+        except UNREADABLE:
+            return Caller(id=owner)
 
     async def to_approve(self, principal: Principal, *, tool: str | None = None) -> AsyncIterator[Task]:
         """Tasks of other callers that wait for the caller's approval, the newest first, as it sees them."""
@@ -233,6 +276,7 @@ class TaskClient:
             "answered": status is not calls.TaskStatus.CANCELLED,
         }
         task = await self._with_expiry(task.model_copy(update=finished))
+        task = task.model_copy(update={"error": failure_of(task, outcome.result.error)})
         return TaskAnswer(task=task, result=outcome.result)
 
     async def _answer_to(self, caller: Caller, task: Task, wait_seconds: float) -> TaskAnswer:
@@ -245,13 +289,22 @@ class TaskClient:
 
         The task is `cancelled` once the platform reports that its run has ended.
         """
-        async with self.audit.action(AuditEvent.TASK_CANCELLED, caller, task=task_id):
-            description = await self.described(caller, task_id)
+        return await self.cancel_by(Principal(caller), task_id)
+
+    async def cancel_by(self, principal: Principal, task_id: str) -> Task:
+        """Like `cancel`; with the scope `admin`, also for tasks of other callers."""
+        async with self.audit.action(AuditEvent.TASK_CANCELLED, principal.caller, task=task_id) as action:
+            description = await self._described_for_any(task_id)
+            owner = task_view.owner_of(description)
+            if owner != principal.caller.id:
+                if "admin" not in principal.scopes:
+                    raise _task_not_found(task_id)
+                action.note(detail=f"task of {owner}")
             if not await task_view.is_cancellable(description):
                 raise errors.TaskFinished(f"Task {task_id} has ended; there is nothing left to cancel.")
             with temporal_errors():
                 await cancel_workflow(self.client, description)
-        return await self.describe(caller, task_id)
+        return await self.viewed(await self._described_for_any(task_id))
 
     async def cancel_if_open(self, caller: Caller, task_id: str) -> None:
         """Cancel the task unless it has ended already."""
@@ -312,14 +365,16 @@ class TaskClient:
         """Raise `InvalidCall` unless the operator's rules allow a tool that the entry point answers locally."""
         self.admission.check_front_door_tool(caller, tool)
 
-    async def list(self, caller: Caller, listing: TaskListing) -> TaskPage:
-        """A page of the caller's tasks, in the order of Temporal's visibility: open ones, then those that ended last.
+    async def list(self, principal: Principal, listing: TaskListing) -> TaskPage:
+        """A page of tasks, in the order of Temporal's visibility: open ones, then those that ended last.
 
-        Raises `BadRequest` for an invalid page token.
+        They are the caller's own, or with `admin` those of `listing.caller`. Raises `ForbiddenScope`, and `BadRequest`
+        for an invalid page token.
         """
+        whose = principal.callers_named(listing.caller)
         # A page of 200 takes the event loop 80 ms, and Temporal's database as long.
-        async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
-            query, size = visibility.list_query(caller.id, listing), min(listing.page_size, MAX_PAGE)
+        async with self.limits.awaited_slot(principal.caller.id, "concurrent_lists"):
+            query, size = visibility.list_query(whose, listing), min(listing.page_size, MAX_PAGE)
             found, token = await visibility.page_of(self.client, query, size=size, token=listing.page_token)
             listed = [(execution, task) for execution in found if (task := await self._listed(execution)) is not None]
             return TaskPage(tasks=tuple(await self._details.all_completed(listed)), next_page_token=token)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import UnreadBytes
 from outlast.api.access.principal import Principal
 from outlast.api.errors import TemporalUnavailable
@@ -46,7 +45,7 @@ class Handoffs:
         own: list[OpenHandoff] = []
         others: list[OpenHandoff] = []
         for tool in dict.fromkeys(tools) or (None,):
-            await _collect(self._waiting(principal.caller, tool), own)
+            await _collect(self._waiting(principal, tool), own)
             await _collect(self.tasks.to_approve(principal, tool=tool), others)
         return own + others
 
@@ -73,11 +72,11 @@ class Handoffs:
                             del handoff
                 await asyncio.sleep(LISTS.pause_seconds(LOOK_SECONDS))
 
-    async def _waiting(self, caller: Caller, tool: str | None) -> AsyncIterator[Task]:
+    async def _waiting(self, principal: Principal, tool: str | None) -> AsyncIterator[Task]:
         token: str | None = None
         while True:
-            listing = TaskListing(status=TaskStatus.INPUT_REQUIRED, tool=tool, page_size=MAX_PAGE, page_token=token)
-            page = await self.tasks.list(caller, listing)
+            listing = TaskListing(status=(TaskStatus.INPUT_REQUIRED,), tool=tool, page_size=MAX_PAGE, page_token=token)
+            page = await self.tasks.list(principal, listing)
             for task in page.tasks:
                 yield task
             if (token := page.next_page_token) is None:

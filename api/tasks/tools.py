@@ -73,9 +73,12 @@ class TaskTools:
 
     async def _list_tasks(self, call: LocalCall, arguments: task_tools.ListTasksArguments) -> ToolResult:
         listing = TaskListing(
-            status=arguments.status, tool=arguments.tool, page_size=arguments.limit, page_token=arguments.page_token
+            status=() if arguments.status is None else (arguments.status,),
+            tool=arguments.tool,
+            page_size=arguments.limit,
+            page_token=arguments.page_token,
         )
-        page = await self._tasks.list(call.principal.caller, listing)
+        page = await self._tasks.list(call.principal, listing)
         lines = [_task_line(task) for task in page.tasks] or ["No task matches."]
         if page.next_page_token:
             lines.append(f"There are more: call list-tasks with pageToken {page.next_page_token}.")

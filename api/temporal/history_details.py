@@ -33,11 +33,18 @@ from outlast.activities.stuck_tasks.histories import ActivityResults
 from outlast.api.errors import TaskDataLost, TaskDataUnavailable, TaskNotFound
 from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.resolutions import RecordedResolutions, is_outcome_unknown
-from outlast.contracts.tasks import Task
+from outlast.contracts.tasks import Task, TaskFailure
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import search_attributes
 from outlast.workflows.contracts.failed_tasks import outcome_of
-from outlast.workflows.contracts.tool_calls import DEFECT_META, TaskStatus, ToolOutcome, digest_of_rows, rows_as_lines
+from outlast.workflows.contracts.tool_calls import (
+    DEFECT_META,
+    TaskStatus,
+    ToolCall,
+    ToolOutcome,
+    digest_of_rows,
+    rows_as_lines,
+)
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.tool_call import ToolCallWorkflow
 from outlast.workflows.tools.framework.plain_functions import RUN_PLAIN_FUNCTION
@@ -81,6 +88,7 @@ class _End:
     message: str | None
     run: RunState | None
     cost_usd: float | None
+    error: ErrorEnvelope | None
     is_defect: bool
     is_unknown: bool
     """Whether the tool may have been executed although the call failed."""
@@ -103,6 +111,7 @@ class HistoryDetails:
                 result.headline,
                 outcome.run,
                 outcome.cost_usd,
+                error=result.error,
                 is_defect=DEFECT_META in result.meta,
                 is_unknown=is_outcome_unknown(result),
             )
@@ -131,7 +140,7 @@ class HistoryDetails:
 
     async def _with_end(self, end: _End, task: Task) -> Task:
         facts = {"status_message": task.status_message or end.message, "run": end.run, "cost_usd": end.cost_usd}
-        task = task.model_copy(update={**facts, "is_defect": end.is_defect})
+        task = task.model_copy(update={**facts, "error": failure_of(task, end.error), "is_defect": end.is_defect})
         return await self._resolutions.apply_to(task) if end.is_unknown else task
 
     async def _with_error(self, execution: WorkflowExecution, task: Task) -> Task:
@@ -142,7 +151,8 @@ class HistoryDetails:
         if error is None:
             return task
         status = TaskStatus.CANCELLED if was_cancelled(error) else TaskStatus.FAILED
-        return task.model_copy(update={"status": status, "status_message": error.message})
+        task = task.model_copy(update={"status": status, "status_message": error.message})
+        return task.model_copy(update={"error": failure_of(task, error)})
 
     async def _read_end(self, execution: WorkflowExecution) -> _End | None:
         handle = self._client.get_workflow_handle(execution.id, run_id=execution.run_id)
@@ -189,6 +199,20 @@ async def outcome_of_end(converter: DataConverter, event: HistoryEvent) -> ToolO
             return outcome_of(await converter.decode_failure(event.workflow_execution_failed_event_attributes.failure))
         case _:
             return None
+
+
+def failure_of(task: Task, error: ErrorEnvelope | None) -> TaskFailure | None:
+    """The failure of a task that ended with `error`; None for one that did not fail."""
+    return TaskFailure.of(error) if error is not None and task.status is TaskStatus.FAILED else None
+
+
+async def recorded_call(client: Client, execution: WorkflowExecution) -> ToolCall:
+    """The call of a task as its history has it: secrets are encrypted. Raises `RPCError`."""
+    handle = client.get_workflow_handle(execution.id, run_id=execution.run_id)
+    first = await anext(handle.fetch_history_events(page_size=1))
+    payloads = first.workflow_execution_started_event_attributes.input.payloads
+    [call] = await client.data_converter.decode(payloads, [ToolCall])
+    return call
 
 
 async def error_of_stuck(client: Client, execution: WorkflowExecution) -> ErrorEnvelope | None:

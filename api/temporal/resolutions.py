@@ -62,7 +62,8 @@ class RecordedResolutions:
         if resolution is None:
             return task
         status = TaskStatus.COMPLETED if resolution.outcome == "done" else task.status
-        changes = {"status": status, "status_message": _text_of(resolution), "resolution": resolution}
+        error = task.error if resolution.outcome != "done" else None
+        changes = {"status": status, "status_message": _text_of(resolution), "resolution": resolution, "error": error}
         return task.model_copy(update=changes)
 
     async def result_of(self, task_id: str, result: ToolResult) -> ToolResult:

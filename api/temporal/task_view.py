@@ -70,6 +70,7 @@ async def task_from(execution: WorkflowExecution, *, ui_url: str | None, namespa
         execution.id,
         summary,
         status,
+        caller_id=owner_of(execution),
         batch_id=execution.typed_search_attributes.get(search_attributes.BATCH),
         schedule_id=execution.typed_search_attributes.get(search_attributes.SCHEDULE),
         workflow_url=workflow_url(ui_url, namespace, execution.id),
@@ -104,6 +105,7 @@ def task_of(
     summary: TaskSummary,
     status: TaskStatus,
     *,
+    caller_id: str | None,
     batch_id: str | None,
     schedule_id: str | None,
     workflow_url: str | None,
@@ -112,6 +114,7 @@ def task_of(
     return Task(
         id=task_id,
         tool=summary.tool,
+        caller=caller_id,
         status=status,
         status_message=QUEUED_MESSAGE if status is TaskStatus.QUEUED else None,
         mode=summary.mode,
@@ -138,6 +141,7 @@ def unreadable_task(execution: WorkflowExecution, reason: str) -> Task:
     return Task(
         id=execution.id,
         tool=attributes.get(search_attributes.TOOL) or "",
+        caller=owner_of(execution),
         status=_status(execution, None),
         status_message=f"The task cannot be shown. {reason}",
         mode="",

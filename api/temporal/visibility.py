@@ -5,7 +5,7 @@ import binascii
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 
 from pydantic import JsonValue
 from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -34,18 +34,30 @@ _DELIVERIES: dict[ListedStatus, str] = {
 }
 
 
-def list_query(caller_id: str, listing: TaskListing) -> str:
-    """The visibility query (Temporal list filter) for a caller's tasks. Raises `BadRequest` for an invalid value."""
+def list_query(caller_id: str | None, listing: TaskListing) -> str:
+    """The visibility query (Temporal list filter) for the tasks of a caller, or of all for None.
+
+    Raises `BadRequest` for an invalid value.
+    """
     wanted = {
         search_attributes.TOOL: listing.tool,
+        search_attributes.ACTOR: listing.actor,
+        search_attributes.RUN_ID: listing.run_id,
         search_attributes.SESSION: listing.session_id,
         search_attributes.BATCH: listing.batch_id,
         search_attributes.SCHEDULE: listing.schedule_id,
     }
     given = [_equals(key, value) for key, value in wanted.items() if value is not None]
-    parts = [_tasks_of(caller_id, but_few=listing.status is TaskStatus.CANCELLED or bool(given))]
-    if listing.status is not None:
-        parts.append(_status_query(listing.status))
+    states = tuple(dict.fromkeys(listing.status))
+    parts = [_tasks_of(caller_id, but_few=states == (TaskStatus.CANCELLED,) or bool(given))]
+    if states:
+        queries = [_status_query(state) for state in states]
+        parts.append(queries[0] if len(queries) == 1 else f"({' OR '.join(queries)})")
+    if listing.since is not None:
+        parts.append(f"({_OPEN} OR CloseTime >= '{_written(listing.since)}')")
+    if listing.until is not None:
+        until = _written(listing.until)
+        parts.append(f"(({_OPEN} AND StartTime <= '{until}') OR CloseTime <= '{until}')")
     return " AND ".join(parts + given)
 
 
@@ -94,7 +106,7 @@ def open_tasks_query(caller_id: str | None) -> str:
 
 def ended_since(query: str, moment: datetime) -> str:
     """The query for those of these tasks whose workflow has ended since a moment."""
-    return f"{query} AND CloseTime > '{moment:%Y-%m-%dT%H:%M:%SZ}'"
+    return f"{query} AND CloseTime > '{_written(moment)}'"
 
 
 def approvals_query(caller_id: str, roles: Iterable[str], *, tool: str | None) -> str:
@@ -162,6 +174,11 @@ def read_page_token(text: str, query: str) -> bytes:
     return token
 
 
+def _written(moment: datetime) -> str:
+    """A time as Temporal's queries have it: in UTC, to the microsecond."""
+    return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
+
+
 def _workflows_of(kind: str, caller_id: str) -> str:
     return f"WorkflowType = '{kind}' AND {_equals(search_attributes.CALLER, caller_id)}"
 
@@ -198,7 +215,8 @@ def _status_query(status: TaskStatus) -> str:
 def _quoted(value: str) -> str:
     if not value.isprintable():
         raise BadRequest(
-            f"No task has {value[:50]!r} as its tool, session, batch or schedule: it has characters that none can have."
+            f"No task has {value[:50]!r} as its tool, Actor, run, session, batch, schedule or caller: "
+            "it has characters that none can have."
         )
     return search_attributes.quoted(value)
 

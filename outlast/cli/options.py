@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from enum import IntEnum
 from functools import partial, update_wrapper
@@ -247,8 +248,26 @@ def _kind(value: Any) -> str:
     return names.get(type(value), "null")
 
 
+def parse_moment(text: str) -> datetime:
+    """Parse a time in ISO 8601; without a time zone, it is local time. Raises `typer.BadParameter`."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        example = "2026-03-29, 2026-03-29T02:30 or 2026-03-29T02:30+01:00"
+        raise typer.BadParameter(f"{text!r} is not a time; write {example}.") from None
+
+
+def parse_past(text: str) -> datetime:
+    """Parse a duration before now, such as `1h`, or a time in ISO 8601. Raises `typer.BadParameter`."""
+    if _AGO.fullmatch(text.strip()):
+        return datetime.now(UTC) - timedelta(seconds=parse_duration(text))
+    return parse_moment(text)
+
+
+_AGO = re.compile(r"[0-9.]+\s*[a-z]+", re.IGNORECASE)
+_PAST, _PAST_FORM = "WHEN", " 1h, 7d, or a time: 2026-11-28T18:00."
 _SHORT = {"concurrency": "-c", "mapping": "-m"}
-_PARSERS: Mapping[str | None, Callable[[str], float]] = {"TIME": parse_duration, "USD": parse_usd}
+_PARSERS: Mapping[str | None, Callable[[str], Any]] = {"TIME": parse_duration, "USD": parse_usd, _PAST: parse_past}
 _WHOLE_RULES = frozenset({"failures", "seconds", "completed", "rows"})
 _RULES = (*sorted(_WHOLE_RULES), "failure_share", "categories", "under_way")
 
@@ -277,24 +296,28 @@ def flag(name: str, annotation: object, default: object = None) -> Parameter:
 def read_flags(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that were given, by name, in the form of the client. Raises `BadInput`."""
     found = {name: value for name, value in given.items() if value is not None and value != []}
-    return {name: _READERS[name](value) if name in _READERS else value for name, value in found.items()}
+    return {
+        name: value if name not in _READERS or isinstance(value, datetime) else _READERS[name](value)
+        for name, value in found.items()
+    }
 
 
 def _parameter(name: str, annotation: Any, option: Option) -> Parameter:
     long = option.flag or ""
-    if name in _READERS:
+    if name in _READERS and option.metavar != _PAST:
         type_: Any = list[str]
     else:
         (type_,) = [part for part in get_args(annotation) or (annotation,) if part is not NoneType]
     if type_ is bool and option.encode is not if_set:
         long = f"{long}/--no-{long.removeprefix('--')}"
     facts: dict[str, Any] = {"metavar": option.metavar, "rich_help_panel": option.panel, "show_default": False}
-    if type_ is float and option.metavar in _PARSERS:
+    if type_ in (float, datetime) and option.metavar in _PARSERS:
         facts["parser"] = _PARSERS[option.metavar]
     elif type_ in (int, float):
         facts |= {"min": option.min, "max": option.max}
     names = (long, _SHORT[name]) if name in _SHORT else (long,)
-    declared = typer.Option(*names, help=f"{option.help}{_FORMS.get(name, '')}", **facts)
+    form = _PAST_FORM if option.metavar == _PAST else _FORMS.get(name, "")
+    declared = typer.Option(*names, help=f"{option.help}{form}", **facts)
     return flag(name, Annotated[type_ | None, declared])
 
 
@@ -336,6 +359,7 @@ _READERS: Mapping[str, Callable[[Sequence[str]], Any]] = {
     "mapping": lambda texts: _pairs(texts, "--map", "startUrls.0.url=page"),
     "webhooks": lambda texts: [read_arguments(text, []) for text in texts],
     "categories": list,
+    "status": list,
 }
 """Repeatable options, and how their values become one. Each raises `BadInput`."""
 _FORMS = {
@@ -346,6 +370,7 @@ _FORMS = {
     "mapping": " Repeatable.",
     "webhooks": " Repeatable: a JSON object, or @FILE.",
     "categories": " Repeatable.",
+    "status": " Repeatable.",
     "deadline_seconds": " 90s, 10m, 2h.",
 }
 """The form of values on the command line, added to the help of the option."""

@@ -18,6 +18,8 @@ from outlast.contracts.tasks import TaskRow as TaskRow
 from outlast.contracts.handoffs import HandoffEvent as HandoffEvent, OpenHandoff as OpenHandoff
 from outlast.contracts.operations import (
     CallerHoldings as CallerHoldings,
+    Links as Links,
+    Me as Me,
     OpenTask as OpenTask,
     Operations as Operations,
     QueueState as QueueState,
@@ -49,7 +51,13 @@ from outlast.activities.llm.contracts import Usage as Usage
 from outlast.contracts.answers import Content as Content, TaskAnswer as TaskAnswer, ToolResult as ToolResult
 from outlast.workflows.contracts.questions import Handoff as Handoff, InputRequest as InputRequest
 from outlast.workflows.contracts.tool_calls import Progress as Progress
-from outlast.contracts.tasks import Run as Run, Task as Task, TaskPage as TaskPage, ToolError as ToolError
+from outlast.contracts.tasks import (
+    Run as Run,
+    Task as Task,
+    TaskFailure as TaskFailure,
+    TaskPage as TaskPage,
+    ToolError as ToolError,
+)
 from outlast.activities.runs.contracts import UntilMet as UntilMet
 from outlast.activities.contracts import Violation as Violation
 from outlast.contracts.operations import Readiness as Readiness
@@ -87,5 +95,6 @@ from outlast.contracts.options import (
     SavedCallOptions as SavedCallOptions,
     ScheduleOptions as ScheduleOptions,
     SessionOptions as SessionOptions,
+    TaskFilter as TaskFilter,
     UsageOptions as UsageOptions,
 )

@@ -20,6 +20,7 @@ from outlast.contracts.options import (
     SavedCallOptions,
     ScheduleOptions,
     SessionOptions,
+    TaskFilter,
     UsageOptions,
     to_wire,
 )
@@ -41,17 +42,6 @@ _MEDIA = {".jsonl": JSON_LINES, ".ndjson": JSON_LINES, ".csv": "text/csv"}
 Arguments = Mapping[str, JsonValue]
 Items = Iterable[Arguments] | Mapping[str, Arguments]
 """The arguments of each item; by its key, in a mapping."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFilter:
-    """The tasks of a list; None matches any."""
-
-    status: str | None = None
-    tool: str | None = None
-    session_id: str | None = None
-    batch_id: str | None = None
-    schedule_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +94,9 @@ def start_call(body: Body, idempotency_key: str | None) -> HttpRequest:
 
 
 def tasks_page(wanted: TaskFilter) -> Callable[[int, str | None], HttpRequest]:
-    """From the size and the token of a page of tasks to its request."""
-    filters = {name: getattr(wanted, name) for name in wanted.__dataclass_fields__}
-    return lambda size, token: HttpRequest("GET", path("tasks"), query(page_size=size, page_token=token, **filters))
+    """From the size and the token of a page of tasks to its request. Raises `TypeError` for an unknown filter."""
+    filters = _params(to_wire(TaskFilter, wanted))
+    return lambda size, token: HttpRequest("GET", path("tasks"), (*query(page_size=size, page_token=token), *filters))
 
 
 def waiting(resource: str, wait_seconds: float) -> HttpRequest:
@@ -254,9 +244,13 @@ def webhook_body(**values: Any) -> Body:
 
 def usage_params(options: UsageOptions) -> Params:
     """The query of `GET /v1/usage`. Raises `TypeError` for an unknown option."""
-    wire = to_wire(UsageOptions, options)
-    groups = cast("list[str]", wire.pop("by", None) or [])
-    return (*query(**wire), *(("by", name) for name in groups))
+    return _params(to_wire(UsageOptions, options))
+
+
+def _params(wire: Body) -> Params:
+    """The members of a flat body as query parameters; those of a list are repeated."""
+    values = {name: value if isinstance(value, list) else [value] for name, value in wire.items()}
+    return tuple(one for name, texts in values.items() for text in texts for one in query(**{name: text}))
 
 
 def _wire(kind: type, options: Any, arguments: Arguments | None, known: Sequence[str] = ()) -> Body:

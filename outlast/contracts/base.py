@@ -12,6 +12,16 @@ T = TypeVar("T")
 Open = Annotated[T | str, OPEN]
 """`Open[Status]`: one of the known values, or the text of one that a newer server has added."""
 
+ALL_CALLERS = "*"
+CallerName = Annotated[
+    str | None,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="Instead of your own: those of the caller with this id, or `*` for all callers. Needs `admin`.",
+    ),
+]
+"""Parameter of lists that a key with the scope `admin` may read for other callers."""
 
 _SENT = "x-sent"
 

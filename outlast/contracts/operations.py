@@ -5,8 +5,36 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.contracts.base import Open, Response, absent
 from outlast.workflows.contracts.tool_calls import TaskStatus
+
+
+class Links(Response):
+    """Addresses of the pages beside the API; absent where the operator has set none."""
+
+    temporal_ui: str | None = None
+    grafana: str | None = None
+
+
+class Me(Response):
+    """The caller that a credential belongs to, its rights and limits, and the server."""
+
+    caller: str
+    key_id: str | None = Field(default=None, description="Id of the API key in the policy, if it is one.")
+    expires_at: datetime | None = Field(default=None, description="When the key or access token expires.")
+    scopes: tuple[str, ...]
+    roles: Annotated[tuple[str, ...], absent(())] = Field(description="Its roles as an approver.")
+    models: Annotated[tuple[str, ...], absent(())] = Field(description="Models that its sessions may use.")
+    spending: SpendingCaps = Field(
+        default=SpendingCaps(), description="Its spending limits. `GET /v1/usage` shows what is left of them."
+    )
+    limits: Annotated[dict[str, float], absent({})] = Field(
+        description="Its limits, by their names in the policy file."
+    )
+    version: str = Field(description="The server's version.")
+    namespace: str = Field(description="The namespace in Temporal.")
+    links: Links
 
 
 class TaskCounts(Response):
@@ -93,7 +121,6 @@ class Readiness(Response):
 
 
 Grouping = Literal["caller", "tool", "actor", "model", "session", "day", "payer"]
-ALL_CALLERS = "*"
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 

@@ -58,8 +58,8 @@ def moment(value: datetime) -> JsonValue:
     return value.astimezone().isoformat()
 
 
-def cron_list(value: str | Sequence[str]) -> JsonValue:
-    """Encode one cron expression, or several."""
+def one_or_more(value: str | Sequence[str]) -> JsonValue:
+    """Encode one text, or several, as a list."""
     return [value] if isinstance(value, str) else list(value)
 
 
@@ -556,7 +556,7 @@ class ScheduleOptions(TypedDict, total=False):
         Option(
             "Cron expressions of five fields: `17 2 * * *`.",
             wire="cron",
-            encode=cron_list,
+            encode=one_or_more,
             panel=TIMES,
         ),
     ]
@@ -691,6 +691,57 @@ class MessageOptions(TurnOptions, total=False):
     dynamic: Annotated[str | None, Option("Text for the model that can change with each turn.", wire="dynamic")]
 
 
+class TaskFilter(TypedDict, total=False):
+    """Tasks that a list has. They are sent in the query, not in a body."""
+
+    status: Annotated[
+        str | Sequence[str] | None,
+        Option(
+            "Only tasks with this status: `queued`, `working`, `input_required`, `completed`, `failed`, `cancelled`.",
+            wire="status",
+            encode=one_or_more,
+            flag="--status",
+            metavar="STATUS",
+        ),
+    ]
+    tool: Annotated[str | None, Option("Only calls of this tool.", wire="tool")]
+    actor: Annotated[
+        str | None,
+        Option("Only calls of this Actor, as `user/name`.", wire="actor", flag="--actor", metavar="ACTOR"),
+    ]
+    run_id: Annotated[
+        str | None, Option("Only the task with this Actor run.", wire="run_id", flag="--run", metavar="ID")
+    ]
+    session_id: Annotated[
+        str | None, Option("Only calls of this session.", wire="session_id", flag="--session", metavar="ID")
+    ]
+    batch_id: Annotated[str | None, Option("Only items of this batch.", wire="batch_id", flag="--batch", metavar="ID")]
+    schedule_id: Annotated[
+        str | None,
+        Option("Only tasks that this schedule started.", wire="schedule_id", flag="--schedule", metavar="ID"),
+    ]
+    caller: Annotated[
+        str | None,
+        Option("Another caller, or `*` for all. Needs the scope `admin`.", wire="caller", flag="--caller"),
+    ]
+    since: Annotated[
+        datetime | None,
+        Option(
+            "Without tasks that ended before this time.", wire="since", encode=moment, flag="--since", metavar="WHEN"
+        ),
+    ]
+    until: Annotated[
+        datetime | None,
+        Option(
+            "Without tasks that ended after this time, or are open and started after it.",
+            wire="until",
+            encode=moment,
+            flag="--until",
+            metavar="WHEN",
+        ),
+    ]
+
+
 class UsageOptions(TypedDict, total=False):
     """Entries that a usage report sums, and its groups. They are sent in the query, not in a body."""
 
@@ -717,7 +768,7 @@ def options_of(kind: type) -> dict[str, Option]:
 
 
 def to_wire(kind: type, options: Mapping[str, Any], *, known: Sequence[str] = ()) -> Body:
-    """The body of a request with these options of `kind`; for `UsageOptions`, its query.
+    """The body of a request with these options of `kind`; for `UsageOptions` and `TaskFilter`, its query.
 
     `known` are further parameters of the method, which "did you mean" may name. Raises `TypeError` for an unknown
     option.

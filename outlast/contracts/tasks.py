@@ -4,14 +4,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
+from pydantic import AliasChoices, AwareDatetime, BaseModel, ConfigDict, Field, JsonValue, SecretStr, model_validator
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import to_json
 
-from outlast.activities.contracts import ErrorEnvelope, JsonObject
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.runs.contracts import Budget, RunState
 from outlast.activities.unicode_text import ValidText
-from outlast.contracts.base import MadeOf, Open, Response, absent
+from outlast.contracts.base import CallerName, MadeOf, Open, Response, absent
 from outlast.workflows.contracts.questions import Audience, InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
@@ -293,11 +293,24 @@ class Reused(Response):
     age_seconds: Annotated[float, absent(0.0)] = Field(description="Seconds since it was answered; 0 while it runs.")
 
 
+class TaskFailure(Response):
+    """Why a task failed. Its result has the whole error."""
+
+    category: Open[ErrorCategory] = Field(description="Kind of failure.")
+    message: str = Field(description="What failed, in at most 2,000 characters and without secrets.")
+
+    @classmethod
+    def of(cls, error: ErrorEnvelope) -> "TaskFailure":
+        """The failure of a task that ended with `error`."""
+        return cls(category=error.category, message=error.message)
+
+
 class Task(Response):
     """A tool call and its state."""
 
     id: str
     tool: str
+    caller: str | None = Field(default=None, description="Id of the caller whose task it is.")
     status: Open[TaskStatus]
     status_message: str | None = Field(default=None, description="What the task is doing, or how it ended.")
     mode: Annotated[str, absent("")]
@@ -312,6 +325,7 @@ class Task(Response):
     )
     expires_at: datetime | None = Field(default=None, description="Time until which an ended task is kept.")
     answered: bool = Field(default=False, description="Whether the tool's handler has returned.")
+    error: TaskFailure | None = Field(default=None, description="Why it failed, once its workflow has ended.")
     input_requests: dict[str, InputRequest] | None = Field(
         default=None, description="Questions that the task waits for, by key, when its status is input_required."
     )
@@ -351,8 +365,19 @@ class Task(Response):
 class TaskListing(BaseModel):
     """Filter of a list of tasks."""
 
-    status: TaskStatus | None = Field(default=None, description="Only tasks in this state.")
+    status: tuple[TaskStatus, ...] = Field(
+        default=(), max_length=len(TaskStatus), description="Only tasks in this state; repeat it for several."
+    )
     tool: str | None = Field(default=None, max_length=128, description="Only calls of this tool.")
+    actor: str | None = Field(default=None, max_length=200, description="Only calls of this Actor, as `user/name`.")
+    run_id: str | None = Field(default=None, max_length=200, description="Only the task with this Actor run.")
+    caller: CallerName = None
+    since: AwareDatetime | None = Field(
+        default=None, description="Without tasks that ended before this time, such as `2026-11-28T18:00:00Z`."
+    )
+    until: AwareDatetime | None = Field(
+        default=None, description="Without tasks that ended after this time, and open ones that started after it."
+    )
     session_id: str | None = Field(default=None, max_length=200, description="Only calls of this session.")
     batch_id: str | None = Field(default=None, max_length=200, description="Only items of this batch.")
     schedule_id: str | None = Field(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, TypedDict, Unpack, cast
 import typer
 from rich.markup import escape
 
-from outlast.cli.options import BadInput, parse_usd, read_arguments, time_option, until_of
+from outlast.cli.options import BadInput, parse_moment, parse_usd, read_arguments, time_option, until_of
 from outlast.cli.runner import Context, complete_tool, server_command
 from outlast.cli.show.output import Column, Rows, ago, duration, local_time, one_line, styled_status
 from outlast.client import Firing, Schedule
@@ -37,15 +37,6 @@ _FIRING_COLUMNS = (
 )
 
 Overlap = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "allow_all"]
-
-
-def parse_moment(text: str) -> datetime:
-    """Parse a time in ISO 8601; without a time zone, it is local time. Raises `typer.BadParameter`."""
-    try:
-        return datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        example = "2026-03-29, 2026-03-29T02:30 or 2026-03-29T02:30+01:00"
-        raise typer.BadParameter(f"{text!r} is not a time; write {example}.") from None
 
 
 def _moment(name: str, help_text: str, panel: str | None = None) -> Any:

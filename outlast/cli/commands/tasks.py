@@ -1,7 +1,7 @@
 """`outlast call`: call a tool as a task; `outlast tasks`: list, watch, collect, answer, cancel and continue tasks."""
 
 import sys
-from typing import Annotated, Any, Literal, Unpack
+from typing import Annotated, Any, Unpack
 
 import typer
 from rich.markup import escape
@@ -10,9 +10,9 @@ from outlast.cli.options import BadInput, CliError, DetachOption, ExitCode, read
 from outlast.cli.prompts import ask_until_accepted, typed_lines
 from outlast.cli.runner import Context, complete_asking, complete_task, complete_tool, server_command
 from outlast.cli.show import follow_task
-from outlast.cli.show.task_display import TASK_COLUMNS, show_waiting, task_row, task_sheet
+from outlast.cli.show.task_display import show_waiting, task_sheet, task_table
 from outlast.client import Task, TaskAnswer
-from outlast.contracts.options import CallOptions, ResurrectOptions
+from outlast.contracts.options import CallOptions, ResurrectOptions, TaskFilter
 
 _RESULT_SECONDS = 120
 
@@ -124,25 +124,28 @@ TaskIdArgument = Annotated[
 AskingTaskArgument = Annotated[
     str, typer.Argument(metavar="TASK", help="Id of the task.", show_default=False, autocompletion=complete_asking)
 ]
-Status = Literal["queued", "working", "input_required", "completed", "failed", "cancelled"]
 _PAGE = 200
 
 
 @server_command(app)
 async def ls(
     context: Context,
-    status: Annotated[Status | None, typer.Option(help="Only tasks with this status.")] = None,
-    tool: Annotated[str | None, typer.Option(help="Only calls of this tool.", autocompletion=complete_tool)] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Only calls of this session.")] = None,
-    batch: Annotated[str | None, typer.Option(metavar="ID", help="Only items of this batch.")] = None,
-    schedule: Annotated[str | None, typer.Option(metavar="ID", help="Only tasks that this schedule started.")] = None,
+    of_tool: Annotated[
+        str | None, typer.Option("--tool", help="Only calls of this tool.", autocompletion=complete_tool)
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Maximum number of tasks.")] = 20,
     page_token: Annotated[
         str | None, typer.Option(metavar="TOKEN", help="`next_page_token` of the previous page (see --json).")
     ] = None,
+    **filters: Unpack[TaskFilter],
 ) -> None:
-    """List your tasks: open ones first, then the most recently ended."""
-    filters = {"status": status, "tool": tool, "session_id": session, "batch_id": batch, "schedule_id": schedule}
+    """List your tasks, or with --caller those of others: open ones first, then the most recently ended.
+
+    Examples:
+      outlast tasks ls --status failed --since 24h
+      outlast tasks ls --caller '*' --since 1h
+    """
+    filters["tool"] = of_tool
     tasks: list[Task] = []
     while True:
         size = min(limit - len(tasks), _PAGE)
@@ -155,7 +158,7 @@ async def ls(
     if output.as_json:
         output.document({"tasks": [task.document() for task in tasks], "next_page_token": page_token})
     elif tasks:
-        output.table(TASK_COLUMNS, [task_row(task) for task in tasks])
+        output.table(*task_table(tasks, with_caller=filters.get("caller") is not None))
         if page_token is not None:
             output.note(f"[dim]The newest {len(tasks)}; --limit {limit * 5} shows more.[/]")
     elif any(filters.values()):

@@ -1,7 +1,7 @@
 """Tasks as tables."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from pydantic import JsonValue
@@ -133,7 +133,7 @@ def _cut(text: str) -> str:
     return line if len(line) <= _SHOWN_CHARS else f"{line[: _SHOWN_CHARS - 1]}…"
 
 
-TASK_COLUMNS = (
+_TASK_COLUMNS = (
     Column("TASK"),
     Column("STATUS", rank=1),
     Column("AGE", rank=3),
@@ -144,8 +144,17 @@ TASK_COLUMNS = (
 _EXECUTORS = {"none": "needs no run", "sync": "waits for the run", "async": "answers when the run has started"}
 
 
-def task_row(task: Task) -> tuple[str, ...]:
-    """Return the cells of one task, in the order of `TASK_COLUMNS`."""
+def task_table(tasks: Sequence[Task], *, with_caller: bool = False) -> tuple[tuple[Column, ...], list[tuple[str, ...]]]:
+    """Return the columns and rows of a table of tasks."""
+    if not with_caller:
+        return _TASK_COLUMNS, [_task_row(task) for task in tasks]
+    columns = (*_TASK_COLUMNS[:2], Column("CALLER", rank=2), *_TASK_COLUMNS[2:])
+    rows = [_task_row(task) for task in tasks]
+    callers = (escape(printable(task.caller or "")) for task in tasks)
+    return columns, [(*row[:2], caller, *row[2:]) for row, caller in zip(rows, callers, strict=True)]
+
+
+def _task_row(task: Task) -> tuple[str, ...]:
     return (
         escape(task.id),
         styled_status(task.status),
@@ -170,6 +179,7 @@ def task_sheet(task: Task) -> Rows:
         ("tool", escape(task.tool)),
         ("actor", escape(task.actor or "")),
         ("mode", f"{escape(task.mode)} ({_EXECUTORS.get(task.executor, task.executor)})"),
+        ("caller", escape(printable(task.caller or ""))),
         ("session", escape(task.session_id or "")),
         ("called by", escape(task.called_by or "")),
         ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),

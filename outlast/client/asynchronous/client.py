@@ -21,7 +21,7 @@ from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.http import Connection, HttpRequest, find_connection, path, query
 from outlast.client.requests import START_SECONDS, output_lines, output_range, tool_name, usage_params
 from outlast.client.retries import OnWaiting, RetryPolicy, Server, api_error, ignore_waiting, parsed
-from outlast.contracts.operations import CallerHoldings, Operations, Readiness, UsageReport
+from outlast.contracts.operations import CallerHoldings, Me, Operations, Readiness, UsageReport
 from outlast.contracts.options import UsageOptions
 from outlast.contracts.outputs import RowSelection
 from outlast.contracts.servers import McpServerDetails, McpServerList
@@ -209,6 +209,10 @@ class AsyncClient(AsyncTasks):
         """
         params = (*usage_params(options), *query(format="csv", csv_safe=None if csv_safe else False))
         return (await self._transport.send(HttpRequest("GET", path("usage"), params))).content.decode()
+
+    async def me(self) -> Me:
+        """Return who you are to the server: your caller id, scopes, roles and limits."""
+        return await self._transport.fetch(Me, HttpRequest("GET", path("me")))
 
     async def operations(self) -> Operations:
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""

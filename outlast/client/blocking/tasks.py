@@ -16,7 +16,7 @@ from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
-from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, to_wire
+from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, TaskFilter, to_wire
 from outlast.contracts.tasks import Event, Task, TaskPage, TaskRow
 
 _LOOK_SECONDS = 1.0
@@ -389,39 +389,21 @@ class Tasks:
         body: dict[str, JsonValue] = {name: value for name, value in given.items() if value is not None}
         return self._transport.fetch(Task, HttpRequest("POST", path("tasks", task_id, "resolve"), body=body))
 
-    def list_tasks(
-        self,
-        *,
-        status: str | None = None,
-        tool: str | None = None,
-        session_id: str | None = None,
-        batch_id: str | None = None,
-        schedule_id: str | None = None,
-        limit: int | None = None,
-    ) -> Stream[Task]:
+    def list_tasks(self, *, limit: int | None = None, **wanted: Unpack[TaskFilter]) -> Stream[Task]:
         """Iterate over your tasks: open ones first, then the most recently ended. Pages are read as needed."""
         return self._transport.listed(
             TaskPage,
-            requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id)),
+            requests.tasks_page(wanted),
             lambda page: (page.tasks, page.next_page_token),
             limit=limit,
             page_size=requests.PAGE_SIZE,
         )
 
     def list_page(
-        self,
-        *,
-        status: str | None = None,
-        tool: str | None = None,
-        session_id: str | None = None,
-        batch_id: str | None = None,
-        schedule_id: str | None = None,
-        page_size: int = requests.PAGE_SIZE,
-        page_token: str | None = None,
+        self, *, page_size: int = requests.PAGE_SIZE, page_token: str | None = None, **wanted: Unpack[TaskFilter]
     ) -> TaskPage:
         """Return one page of your tasks, and the token of the next one."""
-        page_request = requests.tasks_page(requests.TaskFilter(status, tool, session_id, batch_id, schedule_id))
-        return self._transport.fetch(TaskPage, page_request(page_size, page_token))
+        return self._transport.fetch(TaskPage, requests.tasks_page(wanted)(page_size, page_token))
 
     def handoffs(self, *tools: str) -> tuple[OpenHandoff, ...]:
         """Return the hand-offs and approvals that wait for you, of these tools (of all, without any): those of your own

@@ -26,6 +26,7 @@ OPERATIONS = {
     ("post", "/v1/batches/{batch_id}/resume"),
     ("post", "/v1/batches/{batch_id}/retry"),
     ("get", "/v1/usage"),
+    ("get", "/v1/me"),
     ("get", "/v1/operations"),
     ("get", "/v1/operations/holdings"),
     ("get", "/v1/tools"),

@@ -15,7 +15,7 @@ from outlast.contracts.operations import UsageQuery
 from outlast.contracts.options import Option, options_of, to_wire
 from outlast.contracts.schedules import SaveCallRequest, ScheduleChanges, ScheduledCall, ScheduleRequest
 from outlast.contracts.sessions import MessageRequest, SessionRequest
-from outlast.contracts.tasks import ResurrectRequest, TaskRequest
+from outlast.contracts.tasks import ResurrectRequest, TaskListing, TaskRequest
 from tests.support.paths import ROOT
 
 PARAMETERS = {"tool", "arguments"}
@@ -39,6 +39,7 @@ KINDS: list[tuple[type, type[BaseModel], set[str]]] = [
     (declared.SessionOptions, SessionRequest, set()),
     (declared.MessageOptions, MessageRequest, {"message", "stream"}),
     (declared.UsageOptions, UsageQuery, {"format", "csv_safe"}),
+    (declared.TaskFilter, TaskListing, {"page_size", "page_token"}),
 ]
 
 

@@ -12,12 +12,12 @@ from outlast.contracts.tasks import TaskListing
 from outlast.workflows.contracts.sessions import session_workflow_id
 
 
-def query(caller: str = "key:alice", **filters: str | None) -> str:
+def query(caller: str | None = "key:alice", **filters: object) -> str:
     return list_query(caller, TaskListing.model_validate(filters))
 
 
 def test_every_filter_narrows_the_callers_own_tasks() -> None:
-    text = query(status="working", tool="call-actor", session_id="s1", batch_id="b1", schedule_id="nightly")
+    text = query(status=["working"], tool="call-actor", session_id="s1", batch_id="b1", schedule_id="nightly")
     assert text == (
         "WorkflowType = 'ToolCallWorkflow' AND OutlastCaller IN ('key:alice', 'key:alice')"
         " AND (OutlastTaskStatus = 'working' AND ExecutionStatus = 'Running')"
@@ -27,7 +27,7 @@ def test_every_filter_narrows_the_callers_own_tasks() -> None:
 
 
 def test_a_task_whose_workflow_was_terminated_counts_as_failed() -> None:
-    assert "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')" in query(status="failed")
+    assert "ExecutionStatus IN ('Failed', 'Terminated', 'TimedOut')" in query(status=["failed"])
 
 
 @pytest.mark.parametrize("value", ["nul\x00byte", "line\nbreak", "\x1b[0m", "\u2028"])
@@ -51,7 +51,7 @@ def test_a_page_token_is_read_back_for_its_own_list(token: bytes) -> None:
     assert read_page_token(write_page_token(token, query()), query()) == token
 
 
-@pytest.mark.parametrize("other", [query("key:bob"), query(tool="call-actor"), query(status="failed")])
+@pytest.mark.parametrize("other", [query("key:bob"), query(tool="call-actor"), query(status=["failed"])])
 def test_a_page_token_of_another_list_is_refused(other: str) -> None:
     with pytest.raises(BadRequest, match="another list"):
         read_page_token(write_page_token(b"next", other), query())

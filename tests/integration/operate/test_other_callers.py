@@ -1,0 +1,162 @@
+"""What a key with `admin` sees and does about other callers' data, and what every other key does not."""
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from temporalio.client import Client
+
+from outlast.api.access.api_keys import new_key
+from outlast.api.access.policy.contracts import KeyEntry, Scope
+from outlast.api.access.policy.policy_file import add_key
+from tests.support.calls.tasks import completed, sleeper_call, started
+from tests.support.eventually import eventually
+from tests.support.http.api_client import bearer
+from tests.support.stacks.api_server import api_settings, serving_api
+from tests.support.stacks.sandbox import Sandbox
+
+KEYS: dict[str, tuple[str, set[Scope]]] = {
+    "ann": ("key:ann", {"call", "read", "cancel"}),
+    "bob": ("key:bob", {"call", "read", "cancel", "approve"}),
+    "looks": ("key:ops", {"read", "admin"}),
+    "ops": ("key:ops", {"call", "read", "cancel", "admin"}),
+}
+NOT_FOUND, FORBIDDEN = "urn:outlast:problem:task-not-found", "urn:outlast:problem:forbidden-scope"
+
+
+@pytest.fixture
+def audit(tmp_path: Path) -> Path:
+    return tmp_path / "audit.jsonl"
+
+
+@pytest.fixture
+async def api(temporal: Client, sandbox: Sandbox, tmp_path: Path, audit: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """An API with the keys of `KEYS`; `as_` has their headers."""
+    policy = tmp_path / "policy.toml"
+    as_: dict[str, dict[str, str]] = {}
+    for name, (caller, scopes) in KEYS.items():
+        key, hashed = new_key(name)
+        add_key(policy, KeyEntry(id=name, caller=caller, hash=str(hashed), scopes=frozenset(scopes)))
+        as_[name] = bearer(key.get_secret_value())
+    with policy.open("a") as file:
+        file.write('[callers."key:ops"]\nroles = ["operator"]\nspending = {per_day_usd = 5}\n')
+    settings = api_settings(sandbox, policy_file=policy, audit_file=audit, grafana_url="https://grafana.example")
+    async with serving_api(temporal, settings) as api:
+        AS.clear()
+        AS.update(as_)
+        yield api
+
+
+AS: dict[str, dict[str, str]] = {}
+"""The headers of each key, while an API runs."""
+
+
+async def get(api: httpx.AsyncClient, key: str, path: str, **params: Any) -> httpx.Response:
+    return await api.get(f"/v1/{path}", headers=AS[key], params=params)
+
+
+async def listed(api: httpx.AsyncClient, key: str, **params: Any) -> dict[str, dict[str, Any]]:
+    response = await get(api, key, "tasks", page_size=200, **params)
+    assert response.status_code == 200, response.text
+    return {task["id"]: task for task in response.json()["tasks"]}
+
+
+async def is_listed(api: httpx.AsyncClient, task_id: str, **params: Any) -> dict[str, Any]:
+    async def found() -> dict[str, Any] | None:
+        return (await listed(api, "ops", caller="*", **params)).get(task_id)
+
+    return await eventually(found)
+
+
+def records(audit: Path, event: str) -> list[dict[str, Any]]:
+    return [one for line in audit.read_text().splitlines() if (one := json.loads(line))["event"] == event]
+
+
+async def test_a_key_learns_who_it_is(api: httpx.AsyncClient) -> None:
+    me = (await get(api, "ops", "me")).json()
+    assert (me["caller"], me["key_id"], me["roles"]) == ("key:ops", "ops", ["operator"])
+    assert me["scopes"] == ["admin", "call", "cancel", "read"]
+    assert (me["spending"]["per_day_usd"], me["limits"]["batches"]) == (5, 20)
+    assert me["links"]["grafana"] == "https://grafana.example"
+    assert me["version"]
+    assert me["namespace"] == "default"
+    ann = (await get(api, "ann", "me")).json()
+    assert (ann["caller"], ann["roles"], any(ann["spending"].values())) == ("key:ann", [], False)
+
+
+async def test_an_admin_lists_and_reads_tasks_of_others_and_the_audit_log_has_it(
+    api: httpx.AsyncClient, audit: Path
+) -> None:
+    answer = await completed(api, sleeper_call(0, rows=2), **AS["ann"])
+    task_id, run_id = answer["task"]["id"], answer["task"]["run"]["run_id"]
+    assert (await is_listed(api, task_id))["caller"] == "key:ann"
+    by_run = await is_listed(api, task_id, run_id=run_id, actor="outlast/sleeper", status=["completed", "failed"])
+    assert by_run["id"] == task_id
+    assert task_id in await listed(api, "looks", caller="key:ann")
+    assert task_id not in await listed(api, "ops")
+    assert task_id not in await listed(api, "ops", caller="key:bob")
+    for path, words in (("", "task"), ("/result", "result"), ("/events", "events"), ("/rows?format=jsonl", "rows")):
+        response = await get(api, "looks", f"tasks/{task_id}{path}")
+        assert response.status_code == 200, response.text
+        last = records(audit, "task.read")[-1]
+        assert (last["caller"], last["task"], last["detail"]) == ("key:ops", task_id, f"{words} of key:ann")
+        assert (await get(api, "ann", f"tasks/{task_id}{path}")).status_code == 200
+        refused = await get(api, "bob", f"tasks/{task_id}{path}")
+        assert (refused.status_code, refused.json()["type"]) == (404, NOT_FOUND)
+    assert len(records(audit, "task.read")) == 4
+    rows = (await get(api, "looks", f"tasks/{task_id}/rows", format="jsonl")).text.splitlines()
+    assert len(rows) == 2
+
+
+async def test_others_may_not_ask_for_the_tasks_of_a_caller(api: httpx.AsyncClient) -> None:
+    assert await listed(api, "ann", caller="key:ann") is not None
+    for caller in ("*", "key:bob", "key:ops"):
+        refused = await get(api, "ann", "tasks", caller=caller)
+        assert (refused.status_code, refused.json()["type"]) == (403, FORBIDDEN)
+    misspelt = await get(api, "ops", "tasks", callers="*")
+    assert misspelt.status_code == 422
+    assert "did you mean" in misspelt.text.lower()
+    hostile = await get(api, "ops", "tasks", caller="' OR ExecutionStatus = 'Running")
+    assert (hostile.status_code, hostile.json()["tasks"]) == (200, [])
+
+
+async def test_an_admin_cancels_tasks_of_others_and_a_key_that_only_looks_does_not(
+    api: httpx.AsyncClient, audit: Path
+) -> None:
+    task_id = await started(api, sleeper_call(60), **AS["ann"])
+    for key, status in (("bob", 404), ("looks", 403)):
+        assert (await api.post(f"/v1/tasks/{task_id}/cancel", headers=AS[key])).status_code == status
+    assert (await api.post(f"/v1/tasks/{task_id}/cancel", headers=AS["ops"])).status_code == 202
+    done = [one for one in records(audit, "task.cancelled") if one["outcome"] == "ok"]
+    assert [(one["caller"], one["detail"]) for one in done] == [("key:ops", "task of key:ann")]
+
+    async def is_cancelled() -> bool:
+        return (await get(api, "ann", f"tasks/{task_id}")).json()["status"] == "cancelled"
+
+    await eventually(is_cancelled)
+
+
+async def test_ended_tasks_are_found_by_their_end_and_failed_ones_say_why(api: httpx.AsyncClient) -> None:
+    before = datetime.now(UTC) - timedelta(minutes=1)
+    failed = await completed(
+        api, sleeper_call(0, failWith={"exitCode": 1, "message": "The shop answers 403"}), **AS["ann"]
+    )
+    task_id = failed["task"]["id"]
+    assert failed["task"]["error"]["category"] == failed["result"]["error"]["category"]
+    found = await is_listed(api, task_id, status="failed", since=before.isoformat())
+    assert found["error"] == {"category": failed["result"]["error"]["category"], "message": found["error"]["message"]}
+    assert found["error"]["message"] == failed["result"]["error"]["message"]
+    ended = datetime.fromisoformat(found["finished_at"])
+    later, earlier = (ended + timedelta(seconds=5)).isoformat(), (ended - timedelta(seconds=5)).isoformat()
+    assert task_id not in await listed(api, "ann", since=later)
+    assert task_id not in await listed(api, "ann", until=earlier)
+    assert task_id in await listed(api, "ann", since=earlier, until=later)
+    open_task = await started(api, sleeper_call(60), **AS["ann"])
+    await is_listed(api, open_task, since=later)
+    assert open_task not in await listed(api, "ann", until=earlier)
+    assert (await get(api, "ann", "tasks", since="2026-11-28T18:00:00")).status_code == 422  # no time zone
+    await api.post(f"/v1/tasks/{open_task}/cancel", headers=AS["ann"])
