@@ -21,6 +21,20 @@ from outlast.activities.heartbeat import raise_cancellation
 
 AnswerT = TypeVar("AnswerT")
 
+NOT_NOW = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.UNKNOWN,
+        RPCStatusCode.FAILED_PRECONDITION,
+    }
+)
+"""Statuses of an update that may succeed later. FAILED_PRECONDITION: several workflow tasks in a row were lost, because
+their workers were killed ("Workflow Task in failed state").
+"""
+_PAUSE_SECONDS = 1.0
+
 
 @contextmanager
 def ignore_missing() -> Generator[None]:
@@ -56,6 +70,19 @@ async def update_with_start(
     except WorkflowUpdateRPCTimeoutOrCancelledError as error:
         raise_cancellation(error)
         raise
+
+
+async def until_accepted(send: Callable[[], Awaitable[AnswerT]], *, pause_seconds: float = _PAUSE_SECONDS) -> AnswerT:
+    """Send an update that may be repeated, until it is answered. Raises the `RPCError` of a refusal."""
+    while True:
+        try:
+            return await send()
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            pass
+        except RPCError as error:
+            if error.status not in NOT_NOW:
+                raise
+        await asyncio.sleep(pause_seconds)
 
 
 T = TypeVar("T")

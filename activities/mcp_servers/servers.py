@@ -28,7 +28,7 @@ from outlast.activities.outputs.jmespath_client import expressions
 from outlast.activities.outputs.jmespath_process import Query
 from outlast.activities.outputs.output_format import stored_output
 from outlast.activities.outputs.writer import OutputWriter
-from outlast.activities.workflow_requests import ignore_missing, update_with_start
+from outlast.activities.workflow_requests import ignore_missing, until_accepted, update_with_start
 
 SERVER_CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
 SERVER_CALL_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
@@ -136,16 +136,19 @@ class McpServerActivities:
         )
         server = self._pool.server(request.server)
         state = mcp.ServerState(server=server.name, kind=server.kind)
-        return await update_with_start(
-            self._client,
-            mcp.PLACE_SESSION_UPDATE,
-            placed,
-            mcp.SessionPlace,
-            mcp.SERVER_WORKFLOW,
-            state,
-            id=mcp.server_workflow_id(server.name),
-            task_queue=self._workflows_queue,
-            static_summary=f"MCP server {server.name}",
+        # Nothing has been sent to the server yet, so the call can wait until Temporal takes the request.
+        return await until_accepted(
+            lambda: update_with_start(
+                self._client,
+                mcp.PLACE_SESSION_UPDATE,
+                placed,
+                mcp.SessionPlace,
+                mcp.SERVER_WORKFLOW,
+                state,
+                id=mcp.server_workflow_id(server.name),
+                task_queue=self._workflows_queue,
+                static_summary=f"MCP server {server.name}",
+            )
         )
 
     async def _recorded(self, answer: dict[str, Any], request: mcp.CallServerToolInput) -> mcp.ServerAnswer:

@@ -32,6 +32,7 @@ from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
 from outlast.activities.web.address_rules import AddressRules
 from outlast.activities.web.network import OutboundTransport, resolve
+from outlast.activities.workflow_requests import NOT_NOW
 from outlast.proxies import proxy_url
 
 _MAX_MESSAGE_CHARS = 500
@@ -142,7 +143,7 @@ class Relay:
             except WorkflowUpdateRPCTimeoutOrCancelledError as error:
                 raise_cancellation(error)
             except RPCError as error:
-                if error.status not in _OUTAGES:
+                if error.status not in NOT_NOW:
                     return mcp_types.ErrorData(
                         code=mcp_types.INTERNAL_ERROR, message="The caller cannot be asked: its task has ended."
                     )

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -20,13 +21,15 @@ def main() -> int:
     if problem is not None:
         print(problem, file=sys.stderr)
         return 1
-    with tempfile.TemporaryDirectory(prefix="outlast-traces-") as folder:
-        report = asyncio.run(Replay(Path(folder), ALL).run())
+    folder = Path(tempfile.mkdtemp(prefix="outlast-traces-"))
+    print(f"Logs and databases are in {folder}, and stay there after a failure.", file=sys.stderr)
+    report = asyncio.run(Replay(folder, ALL).run())
     print(report.table())
     for wrong in (*report.worlds_that_differ, *report.out_of_order, *report.wrong_answers):
         print(wrong, file=sys.stderr)
     if any(report.wrong.values()):
         return 1
+    shutil.rmtree(folder)
     _PAGE.write_text(_BETWEEN.sub(lambda _: f"{report.table()}\n", _PAGE.read_text()))
     return 0
 

@@ -19,6 +19,7 @@ from outlast.activities.spending.contracts import Settlement, Spend
 from outlast.activities.spending.ledger import Ledgers
 from outlast.activities.webhooks.contracts import EnqueueInput, QueueSummary
 from outlast.activities.webhooks.queues import WebhookQueues
+from outlast.activities.workflow_requests import until_accepted
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.oauth.access_tokens import IssuerKeys, KeySet
 from outlast.api.access.policy.source import PolicySource
@@ -213,3 +214,26 @@ async def test_what_ends_after_its_call_was_cancelled_is_still_told(*, cancels: 
     with pytest.raises(asyncio.CancelledError):
         await call
     assert told == ["run"]
+
+
+async def test_an_update_is_sent_again_until_temporal_takes_it() -> None:
+    refusals = [RPCStatusCode.UNAVAILABLE, RPCStatusCode.FAILED_PRECONDITION]
+
+    async def send() -> str:
+        if refusals:
+            raise RPCError("Workflow Task in failed state.", refusals.pop(), b"")
+        return "placed"
+
+    assert await until_accepted(send, pause_seconds=0) == "placed"
+
+
+async def test_an_update_that_is_refused_is_not_sent_again() -> None:
+    sent: list[None] = []
+
+    async def send() -> None:
+        sent.append(None)
+        raise RPCError("no such workflow", RPCStatusCode.NOT_FOUND, b"")
+
+    with pytest.raises(RPCError):
+        await until_accepted(send, pause_seconds=0)
+    assert len(sent) == 1
