@@ -109,7 +109,7 @@ lock: ## Resolve pyproject.toml again into the lock files (needs uv; ARGS="--upg
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv" >&2; exit 1; }
 	uv pip compile --quiet --universal --generate-hashes --no-header --all-extras --group dev --group build \
 		--output-file requirements.lock $(ARGS) pyproject.toml
-	uv pip compile $(LOCK_PART) --extra server --extra models --output-file deploy/images/outlast.lock pyproject.toml
+	uv pip compile $(LOCK_PART) --extra server --extra models --extra programs --output-file deploy/images/outlast.lock pyproject.toml
 	uv pip compile $(LOCK_PART) --all-extras --output-file deploy/images/embedded.lock pyproject.toml
 	uv pip compile $(LOCK_PART) --group image --output-file deploy/images/build.lock
 	@! grep -nE 'https?://' $(LOCKS) || { echo "lock files must not hold addresses" >&2; exit 1; }

@@ -49,6 +49,7 @@ TRACED: TelemetryConfig = {
 _ROUTERS = (
     task_routes.router,
     task_routes.rows_router,
+    task_routes.programs_router,
     batch_routes.router,
     schedule_routes.router,
     schedule_routes.saved_calls_router,

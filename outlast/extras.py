@@ -46,6 +46,7 @@ PACKAGES = {
         }
     ),
     "models": frozenset({"anthropic", "openai"}),
+    "programs": frozenset({"pydantic_monty"}),
     "embedded": frozenset({"apify", "brotli", "crawlee", "cronsim", "markdown_it"}),
 }
 """The packages that each extra adds, by the name under which they are imported."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Generator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast
@@ -27,6 +27,7 @@ from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, Journa
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer
 from outlast.workflows.handler_api.failures import ToolError, defect
+from outlast.workflows.programs.stubs import python_name
 from outlast.workflows.tools.framework.calls import ADMIT_INNER_CALL, INNER_MODE, InnerAdmission, InnerCallInput
 from outlast.workflows.tools.framework.changes import ToolChanged
 from outlast.workflows.tools.framework.journal import Journal, Suspended
@@ -42,7 +43,7 @@ from outlast.workflows.tools.framework.plain_functions import (
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.threads import in_thread
 from outlast.workflows.tools.framework.tool import Tool
-from outlast.workflows.tools.framework.tool_context import CallFailed, ToolContext
+from outlast.workflows.tools.framework.tool_context import CallFailed, Toolbox, ToolContext
 from outlast.workflows.tools.registry import MODES, UnknownTool, tools_of, version_of_tool
 
 _logger = logging.getLogger("outlast.worker")
@@ -131,7 +132,9 @@ class PlainFunctions:
     ) -> PlainFunctionResult:
         async with heartbeating() as heartbeats:
             journal = await self._journal(request) if function.takes_context else Journal()
-            context = {"context": _context(request, heartbeats, journal, secrets)} if function.takes_context else {}
+            context: dict[str, Any] = {}
+            if function.takes_context:
+                context["context"] = _context(request, heartbeats, journal, secrets, self._toolbox)
             try:
                 running = _until_wait(function(*arguments, **context), journal)
                 if self._loop is None or function.has_thread:
@@ -145,13 +148,21 @@ class PlainFunctions:
                 raise failure from error.__cause__
             if journal.waits:
                 waits = tuple(self._as_recorded(wait, request.caller_id) for wait in journal.waits)
-                return PlainFunctionResult(result=_WAITS, waits=waits)
+                return PlainFunctionResult(result=_WAITS, waits=waits, continues_on_any=journal.continues_on_any)
             try:
                 return _answered(request, value, secrets)
             except (ToolFailure, asyncio.CancelledError):
                 raise
             except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                 raise _logged_defect(request, error) from None
+
+    async def _toolbox(self, words: frozenset[str]) -> Sequence[Tool]:
+        """The tools whose functions in a program are among these words. Raises `ToolFailure`."""
+        found = [tool for tool in tools_of(INNER_MODE) if python_name(tool.name) in words]
+        if self._listed_tools is not None:
+            listed = await self._listed_tools.of_words(words)
+            found += [tool for tool in listed if python_name(tool.name) in words]
+        return found
 
     async def _journal(self, request: PlainFunctionInput) -> Journal:
         """The journal of the task, with the entries of earlier attempts."""
@@ -390,13 +401,17 @@ def _stems_from_wait(error: BaseException) -> bool:
 
 
 def _context(
-    request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal, secrets: ToolSecrets
+    request: PlainFunctionInput, heartbeats: Heartbeats, journal: Journal, secrets: ToolSecrets, toolbox: Toolbox
 ) -> ToolContext:
     info = activity.info()
     loop = asyncio.get_running_loop()
 
     def report(progress: Progress) -> None:
         loop.call_soon_threadsafe(heartbeats.send, progress)
+
+    async def tools_of_words(words: frozenset[str]) -> Sequence[Tool]:
+        """Look up from the loop of the function; the client belongs to the worker's."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(toolbox(words), loop))
 
     return ToolContext(
         task_id=info.workflow_id or "",
@@ -406,6 +421,7 @@ def _context(
         report=report,
         journal=journal,
         secrets=secrets,
+        toolbox=tools_of_words,
     )
 
 

@@ -1,7 +1,7 @@
 """Tools of the MCP servers in the operator's file, by the lists that the servers' workflows keep."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowUpdateFailedError
@@ -13,6 +13,7 @@ from outlast.activities.mcp_servers.config import McpServer, RetryArgument, Serv
 from outlast.activities.workflow_requests import update_with_start
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ServerTarget
+from outlast.workflows.programs.stubs import python_name
 from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool, server_tool_name
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -97,6 +98,15 @@ class ListedTools:
         tools: dict[str, Tool] = {}
         for server in named:
             tools.update(await self._tools(server, servers.digest(server.name)))
+        return tools
+
+    async def of_words(self, words: Collection[str]) -> list[Tool]:
+        """Return the tools of the servers to which a function of a program may belong. Raises as `around`."""
+        servers = self._file.current
+        tools: list[Tool] = []
+        for server in servers:
+            if any(word.startswith(python_name(f"{server}{SEPARATOR}")) for word in words):
+                tools += (await self._tools(servers[server], servers.digest(server))).values()
         return tools
 
     async def _tools(self, server: McpServer, digest: str) -> dict[str, Tool]:

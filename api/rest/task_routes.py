@@ -26,6 +26,7 @@ from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
 from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.tasks import (
     CallBody,
+    ProgramRequest,
     ResolveRequest,
     ResurrectRequest,
     RowsWanted,
@@ -47,6 +48,7 @@ ToolNames = Annotated[
 ]
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 TaskId = Annotated[str, Path(min_length=1, max_length=200, description="Id of the task.")]
+programs_router = APIRouter(prefix="/v1/programs", tags=["tasks"], route_class=KnownParametersRoute)
 rows_router = APIRouter(prefix="/v1/tasks", tags=["tasks"], route_class=KnownParametersRoute)
 _LINES = "application/x-ndjson"
 _LINES_TYPES = (_LINES, "application/jsonl", "application/json-lines")
@@ -77,6 +79,23 @@ async def start_task(
         return _task_response(task, 201, task.id)
     answer = await services.tasks.call(caller, body, wait_seconds=wait, idempotency_key=key)
     return _task_response(visible_answer(answer), 200 if answer.result else 202, answer.task.id, applied_wait=wait)
+
+
+@programs_router.post(
+    "",
+    status_code=201,
+    response_model=Task | TaskAnswer,
+    responses={
+        200: {"model": TaskAnswer, "description": "The program ended within the wait."},
+        202: {"model": TaskAnswer, "description": "The wait is over and the program is still running."},
+        **documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507),
+    },
+)
+async def run_program(
+    body: ProgramRequest, services: ServicesDep, caller: CallerDep, key: IdempotencyKey, wait: PreferredWait
+) -> JSONResponse:
+    """Run a program whose calls of tools are tasks, as a task: the same as a call of the tool `run-program`."""
+    return await start_task(body.as_call, services, caller, key, wait)
 
 
 @router.get("", responses=documented_problems(400, 401, 503))

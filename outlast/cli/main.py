@@ -34,7 +34,7 @@ from outlast.cli.commands.demo import demo
 from outlast.cli.commands.doctor import doctor
 from outlast.cli.commands.sessions import chat, providers
 from outlast.cli.commands.stack import dev, down, up
-from outlast.cli.commands.tasks import call
+from outlast.cli.commands.tasks import call, run
 from outlast.cli.commands.top import top
 from outlast.cli.commands.usage import usage
 from outlast.cli.options import SHARED_NAMES, ExitCode
@@ -58,6 +58,7 @@ _GROUPS: dict[str, _Commands] = {
     "The stack": (up, dev, down, demo, doctor, top),
     "Tools and tasks": (
         call,
+        run,
         tools.app,
         tasks.app,
         batch.app,

@@ -242,6 +242,33 @@ class TaskRequest(KnownFieldsOnly):
     )
 
 
+class ProgramRequest(KnownFieldsOnly):
+    """A program to run as a task: a call of `run-program`."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"code": "await hello_world(name=who)", "inputs": {"who": "Ann"}}]},
+    )
+
+    code: str = Field(min_length=1, max_length=100_000, description="The program, in Python.")
+    inputs: dict[str, JsonValue] = Field(default_factory=dict, description="Variables of the program.")
+    tools: tuple[Annotated[str, Field(min_length=1, max_length=128)], ...] | None = Field(
+        default=None, max_length=1_000, description="Names of the tools that it may call, with `*`. Default: all."
+    )
+    session_id: str | None = Field(
+        default=None, min_length=1, max_length=200, pattern=r"^[\w.:@-]+$", description="Conversation of the program."
+    )
+    options: CallOptions = Field(default_factory=CallOptions, description="Deadline and budget of the program.")
+
+    @property
+    def as_call(self) -> TaskRequest:
+        """The call of `run-program`."""
+        arguments: dict[str, JsonValue] = {"code": self.code, "inputs": self.inputs}
+        if self.tools is not None:
+            arguments["tools"] = list(self.tools)
+        return TaskRequest(tool="run-program", arguments=arguments, session_id=self.session_id, options=self.options)
+
+
 class ConnectedTaskRequest(TaskRequest):
     """A `TaskRequest` as an entry point makes it for its client; no client can send these fields."""
 

@@ -45,7 +45,7 @@ class Wait(Contract):
     kind: Annotated[WaitKind, OPEN]
     digest: str
     seconds: float | None = Field(default=None, description="Duration of a sleep; longest wait for an answer.")
-    message: str = ""
+    message: str = Field(default="", description="The question; for a call, where the program makes it.")
     answer_schema: JsonObject = Field(default_factory=dict, description="JSON Schema of the answer to a question.")
     details: JsonObject = Field(default_factory=dict, description="Details of an approval; arguments of a call.")
     tool: str | None = Field(default=None, description="Name of the tool to call.")
@@ -84,6 +84,11 @@ class JournalState:
     def record(self, entry: StepEntry) -> None:
         """Add an entry unless its step has one of this kind."""
         self._entries.setdefault((entry.position, entry.state == "started"), entry)
+
+    @property
+    def count(self) -> int:
+        """Number of entries."""
+        return len(self._entries)
 
     def has(self, position: str) -> bool:
         """Return whether the step or the wait is over."""

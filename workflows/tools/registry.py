@@ -26,6 +26,7 @@ from outlast.workflows.tools.common.get_key_value_store_record import GET_KEY_VA
 from outlast.workflows.tools.common.invalid import INVALID, unknown_tool_envelope
 from outlast.workflows.tools.common.list_tabs import LIST_TABS
 from outlast.workflows.tools.common.lists import GET_ACTOR_RUN_LIST, GET_DATASET_LIST, GET_KEY_VALUE_STORE_LIST
+from outlast.workflows.tools.common.programs import RUN_PROGRAM
 from outlast.workflows.tools.common.respond import REACT_EMOJI, SEND_UPDATE
 from outlast.workflows.tools.common.restore_tool_output import RESTORE_TOOL_OUTPUT
 from outlast.workflows.tools.common.saved_task_tools import SAVED_TASK_TOOLS
@@ -83,6 +84,7 @@ COMMON: tuple[Tool, ...] = (
     RESTORE_TOOL_OUTPUT,
     REACT_EMOJI,
     SEND_UPDATE,
+    RUN_PROGRAM,
 )
 
 ON_DEMAND: Mapping[str, Tool] = MappingProxyType(

@@ -1,6 +1,7 @@
 """`outlast call`: call a tool as a task; `outlast tasks`: list, watch, collect, answer, cancel and continue tasks."""
 
 import sys
+from pathlib import Path
 from typing import Annotated, Any, Unpack
 
 import typer
@@ -67,6 +68,39 @@ async def call(
     )
     task = await context.client.start(tool, given, **options)
     return await follow(context, task, detach=detach, rows=follow_rows)
+
+
+@server_command()
+async def run(
+    context: Context,
+    program: Annotated[Path, typer.Argument(metavar="FILE", help="The program, in Python, or - for standard input.")],
+    arg: PairOption = None,
+    tools: Annotated[
+        list[str] | None, typer.Option("--tools", metavar="NAME", help="A tool that it may call, with `*`. Repeatable.")
+    ] = None,
+    detach: DetachOption = False,
+    **options: Unpack[CallOptions],
+) -> ExitCode:
+    """Run a program whose calls of tools are tasks, and print its value.
+
+    Each tool is an async function with its name; `-a` sets variables of the program. It is a durable task: Ctrl-C stops
+    this command, not the program.
+
+    Examples:
+      outlast run report.py
+      outlast run report.py -a city=Prague --tools 'git__*' --detach
+    """
+    try:
+        code = sys.stdin.read() if str(program) == "-" else program.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(
+            f"Cannot read {program}: {getattr(error, 'strerror', None) or 'it is not text in UTF-8'}."
+        ) from None
+    given: dict[str, Any] = {"code": code, "inputs": read_arguments(None, arg or [])}
+    if tools:
+        given["tools"] = tools
+    task = await context.client.start("run-program", given, **options)
+    return await follow(context, task, detach=detach)
 
 
 async def follow(context: Context, task: Task, *, detach: bool, rows: bool = False) -> ExitCode:

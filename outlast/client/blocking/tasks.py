@@ -268,6 +268,25 @@ class Tasks:
         task = self._transport.fetch(Task, requests.start_call(body, options.get("idempotency_key")))
         return self.wait(task.id, timeout_seconds=timeout_seconds)
 
+    def run(
+        self,
+        program: str,
+        inputs: Mapping[str, JsonValue] | None = None,
+        *,
+        tools: Sequence[str] | None = None,
+        timeout_seconds: float | None = None,
+        **options: Unpack[CallOptions],
+    ) -> TaskAnswer:
+        """Run a program whose calls of tools are tasks, and wait for its value: a call of `run-program`.
+
+        `program` is Python, `inputs` are its variables, and `tools` the tools that it may call; by default all. Raises
+        as `call` does.
+        """
+        arguments: dict[str, JsonValue] = {"code": program, "inputs": dict(inputs or {})}
+        if tools is not None:
+            arguments["tools"] = list(tools)
+        return self.call("run-program", arguments, timeout_seconds=timeout_seconds, **options)
+
     def map(
         self,
         tool: str,

@@ -13,6 +13,7 @@ OPERATIONS = {
     ("post", "/v1/tasks/{task_id}/cancel"),
     ("post", "/v1/tasks/{task_id}/resurrect"),
     ("post", "/v1/tasks/{task_id}/resolve"),
+    ("post", "/v1/programs"),
     ("get", "/v1/servers"),
     ("get", "/v1/servers/{name}"),
     ("get", "/v1/tasks/{task_id}/events"),

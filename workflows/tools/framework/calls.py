@@ -82,8 +82,9 @@ class InnerAdmission(Contract):
     server: ServerCall | None = Field(default=None, description="For a tool of an MCP server.")
 
 
-def budget_of_each(ctx: HandlerContext, count: int) -> Budget:
-    """An equal share of what is left of the call's budget, for each of `count` calls that are made at once.
+def budget_of_each(ctx: HandlerContext, count: int, *, reserved_usd: Decimal = Decimal(0)) -> Budget:
+    """An equal share of what is left of the call's budget, for each of `count` calls that are made at once. Other open
+    calls have reserved an amount of it.
 
     The caller's spending cap for one task limits a call together with those that its function makes.
     """
@@ -92,7 +93,7 @@ def budget_of_each(ctx: HandlerContext, count: int) -> Budget:
         budget = budget.at_most(exact_usd(caps.per_task_usd))
     if budget.max_total_charge_usd is None or count == 0:
         return budget
-    left = budget.max_total_charge_usd - Decimal(str(ctx.cost_usd or 0))
+    left = budget.max_total_charge_usd - Decimal(str(ctx.cost_usd or 0)) - reserved_usd
     share = max(left / count, Decimal(0)).quantize(Decimal("0.000001"))
     return budget.model_copy(update={"max_total_charge_usd": share})
 

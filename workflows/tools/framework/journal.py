@@ -7,7 +7,7 @@ within it. Positions are the same in each attempt if the function begins its ste
 import asyncio
 import hashlib
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -94,6 +94,8 @@ class Journal:
     ) -> None:
         self.waits: list[Wait] = []
         """What the function waits for. Not empty: the attempt ends, and the workflow waits."""
+        self.continues_on_any = False
+        """Whether the function runs again when one of its waits is over; otherwise when all are."""
         self._record = record
         self._digests = digests or (lambda digest: (digest,))
         self._begun: dict[str, StepEntry] = {}
@@ -167,6 +169,10 @@ class Journal:
         if ended is None:
             raise _outcome_unknown(name)
         return ended
+
+    def first_of(self, positions: Container[str]) -> StepEntry | None:
+        """Return the entry that was recorded first at one of these positions; None if there is none."""
+        return next((entry for position, entry in self._ended.items() if position in positions), None)
 
     async def run(
         self, operation: Operation, name: str, digest: str, function: Callable[[], Awaitable[JsonValue]], *, once: bool

@@ -20,7 +20,7 @@ from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError, envelope_of
 from outlast.workflows.handler_api.observability import timed
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
-from outlast.workflows.tools.framework.waits import wait_out
+from outlast.workflows.tools.framework.waits import OpenWaits, wait_out
 
 RUN_PLAIN_FUNCTION = "run_plain_function"
 DECIDE_APPROVAL = "decide_approval"
@@ -69,6 +69,7 @@ class PlainFunctionResult(Contract):
 
     result: ToolResult
     waits: tuple[Wait, ...] = Field(default=(), description="Not empty: the function runs again when all are over.")
+    continues_on_any: bool = Field(default=False, description="It runs again when one of its waits is over.")
     is_object: bool = Field(
         default=False, description="Whether it was a dict or a model: for `before`, what is handed."
     )
@@ -140,6 +141,16 @@ async def run_plain_function(
         caller_id=call.caller.id,
         session_id=call.session_id,
     )
+    waits = OpenWaits(ctx)
+    try:
+        return await _to_end(ctx, function, request, waits)
+    finally:
+        await waits.cancel()
+
+
+async def _to_end(
+    ctx: HandlerContext, function: PlainFunction, request: PlainFunctionInput, waits: OpenWaits
+) -> PlainFunctionResult:
     while True:
         try:
             result = await _attempts(ctx, function, request)
@@ -150,7 +161,10 @@ async def run_plain_function(
         else:
             if not result.waits:
                 return result
-            await wait_out(ctx, result.waits)
+            if result.continues_on_any:
+                await waits.next(result.waits)
+            else:
+                await wait_out(ctx, result.waits)
         request = request.model_copy(update={"resumed": True})
 
 

@@ -49,6 +49,7 @@ class Category(StrEnum):
     SCHEDULES = "schedules"
     BATCHES = "batches"
     CALL_SCHEDULES = "call-schedules"
+    PROGRAMS = "programs"
     SERVERS = "servers"
     """Tools of the MCP servers in the operator's file."""
     EXPERIMENTAL = "experimental"

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import inspect
 import logging
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -31,6 +31,7 @@ Arguments = Mapping[str, Any] | None
 MAX_PROGRESS_CHARS = 500
 MAX_NAMED_VIOLATIONS = 3
 MAX_MESSAGE_CHARS = 2_000
+Toolbox = Callable[[frozenset[str]], Coroutine[Any, Any, Sequence[Any]]]
 STUBS: ContextVar[Mapping[str, Callable[[], Any]]] = ContextVar("STUBS", default=MappingProxyType({}))
 """What tests run instead of steps, by the names of their functions."""
 CALLED: ContextVar[dict[str, Any] | None] = ContextVar("CALLED", default=None)
@@ -98,6 +99,8 @@ class _Call:
     """Receiver of `progress`."""
     journal: Journal = field(default_factory=Journal, repr=False, compare=False)
     secrets: ToolSecrets = field(default_factory=ToolSecrets, repr=False, compare=False)
+    toolbox: Toolbox | None = field(default=None, repr=False, compare=False)
+    """Finds tools for programs, by words that may be names of their functions."""
 
     def secret(self, name: str) -> SecretStr:
         """Return a secret that the tool declares: `@tool(secrets=["STRIPE_KEY"])`. `.get_secret_value()` is its text.

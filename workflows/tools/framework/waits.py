@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from typing import Literal
 
 from temporalio import workflow
@@ -31,6 +32,44 @@ async def wait_out(ctx: HandlerContext, waits: Sequence[Wait]) -> None:
         for wait in open_waits:
             group.create_task(_wait_out(ctx, wait, budget))
     ctx.questions.waited = waited + (workflow.now() - began)
+
+
+class OpenWaits:
+    """Waits of a function that continues when one of them is over. The others stay open meanwhile."""
+
+    def __init__(self, ctx: HandlerContext) -> None:
+        self._ctx = ctx
+        self._open: dict[str, tuple[asyncio.Task[None], Budget | None]] = {}
+
+    async def next(self, waits: Sequence[Wait]) -> None:
+        """Begin the waits that are not open, and return when one is over. They do not count against the deadline."""
+        ctx, began, waited = self._ctx, workflow.now(), self._ctx.questions.waited
+        new = [wait for wait in waits if wait.position not in self._open and not ctx.journal.has(wait.position)]
+        reserved = [budget.max_total_charge_usd or 0 for _, budget in self._open.values() if budget is not None]
+        budget = budget_of_each(ctx, sum(wait.kind == "call" for wait in new), reserved_usd=Decimal(sum(reserved)))
+        for wait in new:
+            task = asyncio.create_task(_wait_out(ctx, wait, budget))
+            self._open[wait.position] = task, budget if wait.kind == "call" else None
+        message = next((wait.message for wait in new if wait.kind == "call" and wait.message), None)
+        if message is not None:
+            ctx.progress(ctx.journal.count, message=message)
+        positions = [wait.position for wait in waits]
+        await workflow.wait_condition(lambda: any(ctx.journal.has(one) for one in positions) or self._has_failed())
+        ctx.questions.waited = waited + (workflow.now() - began)
+        for position, (task, _) in list(self._open.items()):
+            if task.done():
+                del self._open[position]
+                task.result()
+
+    def _has_failed(self) -> bool:
+        return any(task.done() and task.exception() is not None for task, _ in self._open.values())
+
+    async def cancel(self) -> None:
+        """Cancel what is still open, and wait for its end."""
+        for task, _ in self._open.values():
+            task.cancel()
+        if self._open:
+            await asyncio.gather(*(task for task, _ in self._open.values()), return_exceptions=True)
 
 
 async def _wait_out(ctx: HandlerContext, wait: Wait, budget: Budget) -> None:

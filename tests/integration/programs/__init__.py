@@ -1,0 +1,1 @@
+"""Programs of models through real entry points."""
