@@ -156,6 +156,12 @@ def decided(request: InnerCallInput, tool: Tool) -> InnerAdmission:
     )
 
 
+def may_see(request: InnerCallInput, tool: Tool) -> bool:
+    """Return whether a program may see a tool: it is offered to the caller, and no rule denies all its calls."""
+    ruling = ruling_of(request.inner.rules, tool.name, None)
+    return _refused_tool(request, tool) is None and (ruling is None or ruling.action != "deny")
+
+
 def unknown_inner_tool(request: InnerCallInput, more: Iterable[Tool] = ()) -> ErrorEnvelope:
     """The error for a tool that this worker does not have. It suggests tools that the function may call, of `more`
     too.

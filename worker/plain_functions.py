@@ -21,7 +21,7 @@ from outlast.activities.json_values import MAX_VALUES, has_more_values
 from outlast.activities.stuck_tasks.contracts import TOOL_CHANGED
 from outlast.activities.tool_secrets import LEAST_HIDDEN_CHARS, MissingSecret, ToolSecrets, hide_known, is_hidden
 from outlast.worker.functions_loop import FunctionsLoop
-from outlast.worker.inner_calls import InnerSecrets, decided, unknown_inner_tool
+from outlast.worker.inner_calls import InnerSecrets, decided, may_see, unknown_inner_tool
 from outlast.worker.server_listings import ListedTools
 from outlast.workflows.contracts.steps import JOURNAL_QUERY, STEP_SIGNAL, JournalPage, StepEntry, Wait
 from outlast.workflows.contracts.tool_calls import AdmittedTool, Progress, TextContent, ToolResult
@@ -134,7 +134,7 @@ class PlainFunctions:
             journal = await self._journal(request) if function.takes_context else Journal()
             context: dict[str, Any] = {}
             if function.takes_context:
-                context["context"] = _context(request, heartbeats, journal, secrets, self._toolbox)
+                context["context"] = _context(request, heartbeats, journal, secrets, partial(self._toolbox, request))
             try:
                 running = _until_wait(function(*arguments, **context), journal)
                 if self._loop is None or function.has_thread:
@@ -156,13 +156,16 @@ class PlainFunctions:
             except Exception as error:  # noqa: BLE001 (whatever it is, the function was run)
                 raise _logged_defect(request, error) from None
 
-    async def _toolbox(self, words: frozenset[str]) -> Sequence[Tool]:
-        """The tools whose functions in a program are among these words. Raises `ToolFailure`."""
+    async def _toolbox(self, request: PlainFunctionInput, words: frozenset[str]) -> Sequence[Tool]:
+        """The tools whose functions in a program are among these words, and that it may call. Raises `ToolFailure`."""
+        rules = request.program
+        if rules is None:
+            return ()
         found = [tool for tool in tools_of(INNER_MODE) if python_name(tool.name) in words]
         if self._listed_tools is not None:
             listed = await self._listed_tools.of_words(words)
             found += [tool for tool in listed if python_name(tool.name) in words]
-        return found
+        return [tool for tool in found if may_see(rules, tool)]
 
     async def _journal(self, request: PlainFunctionInput) -> Journal:
         """The journal of the task, with the entries of earlier attempts."""

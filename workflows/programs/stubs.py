@@ -10,6 +10,8 @@ from typing import Any, cast
 from outlast.activities.contracts import JsonObject
 
 _MAX_DEPTH = 6
+_MAX_PARTS = 500
+"""Parts of the schemas of one tool that are read: `$ref` can make a small schema endless."""
 _MAX_LITERALS = 30
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 _HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n\n"
@@ -55,10 +57,12 @@ class _Types:
     definitions: Mapping[str, Any]
     """`$defs` of the schema."""
     classes: dict[str, str] = field(default_factory=dict)
+    left: int = _MAX_PARTS
 
     def of(self, schema: object, name: str, depth: int = 0) -> str:  # noqa: C901, PLR0911 (one per kind of schema)
         """Return the annotation for a schema. What Python cannot say is `Any`."""
-        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH:
+        self.left -= 1
+        if not isinstance(schema, Mapping) or depth > _MAX_DEPTH or self.left < 0:
             return "Any"
         given = cast("Mapping[str, Any]", schema)
         if "$ref" in given:
@@ -100,7 +104,7 @@ class _Types:
 
 
 def _declaration(tool: ProgramTool, *, described: bool) -> str:
-    types = _Types(_camel(tool.function), _mapping(tool.input_schema.get("$defs")))
+    types = _Types(f"{tool.function}_", _mapping(tool.input_schema.get("$defs")))
     required = tool.input_schema.get("required") or ()
     parameters: list[str] = []
     for name, schema in _properties(tool.input_schema).items():

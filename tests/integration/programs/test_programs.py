@@ -19,7 +19,7 @@ from tests.support.stacks.sandbox import Sandbox
 from tests.support.stacks.service import Service
 from tests.support.tools import program_tools
 
-service = service_fixture(scope="module", tools=[program_tools.__name__])
+service = service_fixture(scope="module", tools=[program_tools.__name__], permissions=["*:forbidden=deny"])
 api = http_fixture()
 sandbox = sandbox_fixture()
 
@@ -108,6 +108,12 @@ async def test_a_program_calls_only_the_tools_that_it_was_given(api: httpx.Async
     error = await error_of(api, call("await price_of(item='a', folder=folder)", tmp_path, tools=["refuse"]))
     assert "price_of" in error["message"]
     assert not (tmp_path / "ran").exists()
+
+
+async def test_a_program_learns_nothing_of_a_tool_that_is_denied(api: httpx.AsyncClient, tmp_path: Path) -> None:
+    error = await error_of(api, call("await forbidden(wrong=1)", tmp_path))
+    assert "forbidden" in error["message"]
+    assert "hidden_parameter" not in error["message"]
 
 
 async def test_hostile_programs_end(api: httpx.AsyncClient, tmp_path: Path) -> None:

@@ -46,3 +46,9 @@ def delete_all(folder: str) -> str:
     """Delete all."""
     note(folder, "delete")
     return "deleted"
+
+
+@tool
+def forbidden(hidden_parameter: str) -> str:
+    """A tool that the operator denies."""
+    return hidden_parameter

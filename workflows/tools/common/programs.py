@@ -12,6 +12,7 @@ from outlast.activities.failures.classify import ToolFailure
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.programs.interpreter import Program, identifiers, run
 from outlast.workflows.programs.stubs import ProgramTool
+from outlast.workflows.tools.framework import calls
 from outlast.workflows.tools.framework.decorator import tool
 from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Category, Tool
@@ -20,7 +21,9 @@ from outlast.workflows.tools.framework.tool_context import ToolContext
 MAX_CODE_CHARS = 100_000
 
 
-@tool(name="run-program", title="Run a program", category=Category.PROGRAMS, destructive=True, retries=5, backoff=0.2)
+@tool(
+    name=calls.RUN_PROGRAM, title="Run a program", category=Category.PROGRAMS, destructive=True, retries=5, backoff=0.2
+)
 async def run_program(
     code: Annotated[
         str,
@@ -55,7 +58,7 @@ async def run_program(
     found: list[Tool] = [
         one
         for one in await ctx.toolbox(identifiers(code))
-        if one.name != "run-program" and _is_allowed(one.name, tools)
+        if one.name != calls.RUN_PROGRAM and _is_allowed(one.name, tools)
     ]
     functions = [ProgramTool(one.name, one.input_schema, one.output_schema, one.description) for one in found]
     began = datetime.fromtimestamp(await ctx.step(_now), UTC)

@@ -42,6 +42,8 @@ from outlast.workflows.tools.framework.journal import MAX_STEP_BYTES
 ADMIT_INNER_CALL = "admit_inner_call"
 INNER_MODE = "default"
 """A function waits for the tools that it calls, so it uses the mode in which a tool's answer is its result."""
+RUN_PROGRAM = "run-program"
+"""Name of the tool that runs programs."""
 MAX_DEPTH = 5
 """Most calls within each other, the outermost not counted."""
 LEAST_USD = Decimal("0.0001")
@@ -80,6 +82,23 @@ class InnerAdmission(Contract):
     executor: Literal["none", "sync", "async"] = "none"
     actor: str | None = None
     server: ServerCall | None = Field(default=None, description="For a tool of an MCP server.")
+
+
+def rules_for_program(ctx: HandlerContext) -> InnerCallInput | None:
+    """The rules by which a program may see tools; None for a call that is no program."""
+    call = ctx.call
+    if call.tool != RUN_PROGRAM or call.inner is None:
+        return None
+    return InnerCallInput(
+        tool="",
+        arguments={},
+        caller_id=call.caller.id,
+        called_from=call.tool,
+        inner=call.inner,
+        offered_tools=call.offered_tools,
+        tool_mask=call.tool_mask,
+        is_paid=call.is_paid or call.pays_with is not None,
+    )
 
 
 def budget_of_each(ctx: HandlerContext, count: int, *, reserved_usd: Decimal = Decimal(0)) -> Budget:

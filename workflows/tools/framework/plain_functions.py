@@ -19,6 +19,7 @@ from outlast.workflows.handler_api.activity_calls import remaining, tool_errors
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError, envelope_of
 from outlast.workflows.handler_api.observability import timed
+from outlast.workflows.tools.framework.calls import InnerCallInput, rules_for_program
 from outlast.workflows.tools.framework.phases import PlainFunction, Reply
 from outlast.workflows.tools.framework.waits import OpenWaits, wait_out
 
@@ -62,6 +63,7 @@ class PlainFunctionInput(Contract):
     resumed: bool = Field(default=False, description="Whether the function has run before, up to a wait.")
     caller_id: str
     session_id: str | None = None
+    program: InnerCallInput | None = Field(default=None, description="For a program: the rules for its calls.")
 
 
 class PlainFunctionResult(Contract):
@@ -140,6 +142,7 @@ async def run_plain_function(
         admitted_tool=call.admitted_tool,
         caller_id=call.caller.id,
         session_id=call.session_id,
+        program=rules_for_program(ctx),
     )
     waits = OpenWaits(ctx)
     try:
