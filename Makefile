@@ -26,7 +26,7 @@ export UV_PYTHON_DOWNLOADS := never
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up test test-all thorough soak bench histories snapshots lint style types format client docs dashboards pictures figures release bundle lock clean
+.PHONY: help install demo up test test-all thorough soak bench histories snapshots lint style types format client docs vendor dashboards pictures figures release bundle lock clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,12 @@ docs: $(INSTALLED) ## Draw the pictures of docs/ that are made from text, and wr
 	$(BIN)/python -m tests.benchmarks.peers.table
 	$(BIN)/python -m tests.support.option_tables
 	$(BIN)/python -m tests.support.compared
+
+HTMX := htmx.org@4.0.1
+vendor: ## Fetch the JavaScript libraries of the console again (needs npm); a test holds their digests
+	@folder=$$(mktemp -d) && npm pack --silent --pack-destination $$folder $(HTMX) && tar -xzf $$folder/*.tgz -C $$folder && cd $$folder/package && \
+		cp dist/htmx.min.js dist/ext/hx-sse.min.js $(CURDIR)/api/console/static/ && cp LICENSE $(CURDIR)/api/console/static/htmx-LICENSE.txt && \
+		rm -r $$folder && cd $(CURDIR)/api/console/static && sha256sum htmx* hx-sse*
 
 dashboards: $(INSTALLED) ## Write the Grafana dashboards that deploy/grafana/boards describes
 	@$(BIN)/python -m outlast.deploy.grafana

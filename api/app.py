@@ -12,6 +12,8 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from outlast.activities import apify
 from outlast.api.adapters import routes as adapter_routes
+from outlast.api.console import install_console
+from outlast.api.http.browser_sessions import BrowserSessions
 from outlast.api.http.documents import install_docs, install_resource_metadata, install_server_card, publish_openapi
 from outlast.api.http.entry import Entry
 from outlast.api.http.problems import install_problem_handlers
@@ -91,8 +93,12 @@ def build_app(services: Services) -> FastAPI:
     install_server_card(app, services.callers)
     publish_openapi(app)
     install_docs(app)
-    settings = services.settings
-    app.add_middleware(Entry, settings=settings, callers=services.callers, limits=services.limits)
+    settings, sessions = services.settings, None
+    if settings.web_console == "on":
+        sessions = BrowserSessions(services.callers, services.sealer)
+        install_console(app, services, sessions)
+    callers, limits = services.callers, services.limits
+    app.add_middleware(Entry, settings=settings, callers=callers, limits=limits, sessions=sessions)
     if proxies := split_names(settings.trusted_proxies):
         app.add_middleware(ProxyHeadersMiddleware, trusted_hosts=list(proxies))
     return app

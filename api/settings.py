@@ -4,6 +4,7 @@ import ipaddress
 import os
 from datetime import timedelta
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, ValidationInfo, field_validator
@@ -56,6 +57,8 @@ class ApiSettings(Settings):
     count too follow, comma-separated."""
     oauth_clock_skew_seconds: float = Field(default=30, ge=0, le=300)
     """Tolerance for the clock of the authorization server."""
+    web_console: Literal["on", "off"] = "on"
+    """`off` to serve no console at `/console/`."""
     mode: str = "default"
     """Presentation of tools: `default` (sync), `openai` (async, widgets), or `apify` (as Apify's own MCP server
     does)."""

@@ -22,6 +22,7 @@ PACKAGES = {
             "httpcore2",
             "httpx2",
             "impit",
+            "jinja2",
             "jmespath",
             "jsonschema",
             "jsonschema_rs",

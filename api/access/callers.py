@@ -39,6 +39,8 @@ _ACCOUNT_SECONDS = 600
 _MAX_ACCOUNTS = 10_000
 _OF_ACCOUNT = "apify:"
 """Prefix of the ids of callers with an Apify token."""
+_OF_A_KEY, _OF_A_SETTING = "key ", "setting "
+"""Prefixes of the credentials of API keys: of the policy file, and of OUTLAST_API_KEYS."""
 
 
 class CallerResolver:
@@ -63,7 +65,8 @@ class CallerResolver:
         self._accounts_shared = SharedAccounts(settings, policy)
         self._policy_keys = policy.current.keys_by_id
         self._verifier = KeyVerifier()
-        self._leases = Leases()
+        self.leases = Leases()
+        """The open leases on credentials."""
         policy.on_change(self._take_over)
         self._platform = platform
         self._sealer = sealer
@@ -94,6 +97,29 @@ class CallerResolver:
                 error.challenge = self.resource.challenge(error=str(error) if bearer else None)
             raise
         return replace(principal, on_refusal=partial(self._record_refusal, principal))
+
+    def resumed(self, caller_id: str, key_id: str | None, credential: str) -> Principal:
+        """The principal of an API key that was shown before, by its `key_digest`. Raises `Unauthenticated`.
+
+        `key_id` is the key's id in the policy, or None for a key of OUTLAST_API_KEYS.
+        """
+        if key_id is None:
+            names = ((digest, name) for digest, name in self._keys.items() if f"key:{name}" == caller_id)
+            found = [self._of_setting(name, digest) for digest, name in names]
+        else:
+            entry = self._policy_keys.get(key_id)
+            found = [self._of_key(entry)] if entry is not None and not entry.is_expired() else []
+        for principal in found:
+            digest = self.key_digest(principal)
+            if principal.caller.id == caller_id and digest is not None and hmac.compare_digest(digest, credential):
+                return replace(principal, on_refusal=partial(self._record_refusal, principal))
+        raise errors.Unauthenticated("The API key of this session was revoked, or has expired. Log in again.")
+
+    @staticmethod
+    def key_digest(principal: Principal) -> str | None:
+        """A digest of the API key that the principal has shown; None for other credentials."""
+        is_key = principal.credential.startswith((_OF_A_KEY, _OF_A_SETTING))
+        return digest_of(principal.credential) if is_key else None
 
     async def standing(self, caller: Caller) -> Caller:
         """Return the caller with its current Apify token and reach, for work that it ordered before.
@@ -133,12 +159,12 @@ class CallerResolver:
             problem = self._problem_of_nobody(is_forwarded=is_forwarded)
             if problem is not None:
                 raise errors.Unauthenticated(problem)
-            validity = Validity(self._leases, partial(self._problem_of_nobody, is_forwarded=is_forwarded))
+            validity = Validity(self.leases, partial(self._problem_of_nobody, is_forwarded=is_forwarded))
             return Principal(self._with_policy_token(LOCAL.caller.id), LOCAL.scopes, validity=validity)
         digest = digest_of(bearer.get_secret_value())
         name = next((name for known, name in self._keys.items() if hmac.compare_digest(known, digest)), None)
         if name is not None:
-            return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN, credential=f"setting {digest}")
+            return self._of_setting(name, digest)
         if bearer.get_secret_value().startswith(PREFIX):
             return self._of_key(await self._verified(bearer, digest, address))
         if self._access_tokens is not None and looks_like_access_token(bearer.get_secret_value()):
@@ -152,13 +178,13 @@ class CallerResolver:
         sealed = self._sealer.seal(bearer, purpose=caller_id)
         caller = Caller(id=caller_id, apify_token=sealed, reach=self._accounts_shared.reach_of(caller_id))
         asked_again = partial(self._resolve, bearer, address)
-        validity = Validity(self._leases, asked_again=asked_again, ask_seconds=_ACCOUNT_SECONDS)
+        validity = Validity(self.leases, asked_again=asked_again, ask_seconds=_ACCOUNT_SECONDS)
         return Principal(caller, ALL_BUT_ADMIN, credential=f"apify {digest}", validity=validity)
 
     def _take_over(self, policy: Policy) -> None:
         self._policy_keys = policy.keys_by_id
         self._verifier.forget()
-        self._leases.check()
+        self.leases.check()
 
     def _anonymous(self) -> Anonymous:
         """Return the access without a credential, as the policy file or else the settings declare it.
@@ -183,6 +209,9 @@ class CallerResolver:
             )
         return None
 
+    def _of_setting(self, name: str, digest: str) -> Principal:
+        return Principal(self._with_policy_token(f"key:{name}"), ALL_BUT_ADMIN, credential=f"{_OF_A_SETTING}{digest}")
+
     def _of_key(self, entry: KeyEntry) -> Principal:
         caller = self._with_policy_token(entry.caller)
 
@@ -202,9 +231,9 @@ class CallerResolver:
             caller,
             entry.scopes,
             key_id=entry.id,
-            credential=f"key {entry.id} {entry.hash}",
+            credential=f"{_OF_A_KEY}{entry.id} {entry.hash}",
             expires=entry.expires,
-            validity=Validity(self._leases, problem, ends_at),
+            validity=Validity(self.leases, problem, ends_at),
         )
 
     def _with_policy_token(self, caller_id: str) -> Caller:
@@ -257,7 +286,7 @@ class CallerResolver:
             resource,
             credential=f"oauth {token.client}",
             expires=token.expires,
-            validity=Validity(self._leases, problem, lambda: ends_at),
+            validity=Validity(self.leases, problem, lambda: ends_at),
         )
 
     async def _looked_up(self, bearer: SecretStr, digest: str, address: str | None) -> str:

@@ -72,6 +72,7 @@ class AuditEvent(StrEnum):
     OUTPUT_READ = "output.read"
     OUTPUT_DELETED = "output.deleted"
     RESOURCE_READ = "resource.read"
+    CONSOLE_OPENED = "console.opened"
     CREDENTIALS_REFUSED = "credentials.refused"
     PERMISSION_REFUSED = "permission.refused"
     SCOPE_REFUSED = "scope.refused"
@@ -94,7 +95,7 @@ class AuditRecord(BaseModel):
     outcome: CutText = Field(default="ok", description="`ok`, `repeated`, or the slug of the error that it ended with.")
     caller: CutText | None = None
     door: str | None = Field(
-        default=None, description="`rest`, `mcp`, `adapter`, `mcp-stdio`, `schedule` or `library`."
+        default=None, description="`rest`, `console`, `mcp`, `adapter`, `mcp-stdio`, `schedule` or `library`."
     )
     remote: CutText | None = Field(default=None, description="Address of the client.")
     request: str | None = Field(default=None, description="The response's `X-Request-Id`.")

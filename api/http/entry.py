@@ -15,6 +15,8 @@ from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots, S
 from outlast.api.access.limits.rate_limits import AnonymousRequests
 from outlast.api.access.principal import Principal
 from outlast.api.access.web_origins import ServerNames, WebOrigins, is_origin_of
+from outlast.api.audit.records import set_key
+from outlast.api.http.browser_sessions import BrowserSessions, login_response
 from outlast.api.http.dependencies import PRINCIPAL_STATE, bearer_token, resolved_principal
 from outlast.api.http.documents import CARD_PATH
 from outlast.api.http.exchange import SAFE_METHODS, Exchange
@@ -81,6 +83,9 @@ _MCP = "/mcp"
 _CODEC = "/codec/"
 _FOR_CALLERS = ("/v1/", _MCP, _CODEC)
 """Everything below these paths belongs to a caller. Elsewhere are probes, metrics and the documentation."""
+_CONSOLE = "/console/"
+"""Pages below it belong to a caller with a session of its browser, except these."""
+_FOR_ALL_BROWSERS = ("/console/login", "/console/static/")
 _OWN_SITE = frozenset({"same-origin", "none"})
 """Values of `Sec-Fetch-Site`. `none` is the user's own action: an address typed, a bookmark."""
 _READABLE = (
@@ -152,6 +157,8 @@ def needs_caller(scope: Scope) -> bool:
     # The card describes how to become a caller.
     if scope["method"] == "OPTIONS" or (scope["path"] == CARD_PATH and scope["method"] in SAFE_METHODS):
         return False
+    if scope["path"].startswith(_CONSOLE):
+        return not scope["path"].startswith(_FOR_ALL_BROWSERS)
     return scope["method"] not in SAFE_METHODS or scope["path"].startswith(_FOR_CALLERS)
 
 
@@ -190,6 +197,8 @@ _MCP_GRACE_SECONDS = 0.5
 _STREAMS = ("/events", "/rows", "/results", "/export", "/mcp")
 """Last parts of the paths of responses that may stay open until a task ends, or their client has read them."""
 _DOWNLOADS = "/v1/outputs/"
+_LIVE = "/console/live/"
+"""Streams of changes of the console's pages."""
 
 
 class Entry:
@@ -204,9 +213,18 @@ class Entry:
     `Exchange` adds headers to the response, counts it, and answers 500 for exceptions.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: ApiSettings, callers: CallerResolver, limits: CallerLimits) -> None:
-        """Check what reaches `app`, which finds the principal in the scope."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: ApiSettings,
+        callers: CallerResolver,
+        limits: CallerLimits,
+        sessions: BrowserSessions | None = None,
+    ) -> None:
+        """Check what reaches `app`, which finds the principal in the scope. Without `sessions`, there is no console."""
         self._app = app
+        self._sessions = sessions
         self._callers = callers
         self._limits = limits
         self._sites = SiteChecks(settings)
@@ -259,6 +277,9 @@ class Entry:
             await exchange.answer(preflight or self._app)
 
     async def _identify(self, exchange: Exchange) -> None:
+        if self._sessions is not None and exchange.path.startswith(_CONSOLE):
+            await self._identify_browser(exchange, self._sessions)
+            return
         has_bearer = bearer_token(exchange.headers) is not None
         is_stranger = self._callers.needs_credential and not has_bearer
         # Before the refusal, which is recorded.
@@ -272,6 +293,22 @@ class Entry:
             if is_stranger or is_guess or await self._anonymous.admits(exchange):
                 await exchange.refuse(error)
             return
+        exchange.scope[PRINCIPAL_STATE] = principal
+        await self._limit(exchange, principal)
+
+    async def _identify_browser(self, exchange: Exchange, sessions: BrowserSessions) -> None:
+        try:
+            principal = await sessions.principal_of(exchange.scope)
+        except errors.ApiError as error:
+            if not await self._anonymous.admits(exchange):
+                return
+            is_page = exchange.is_safe and not exchange.path.startswith(_LIVE)
+            if is_page and isinstance(error, errors.Unauthenticated):
+                await exchange.answer(login_response(exchange.scope))
+            else:
+                await exchange.refuse(error)
+            return
+        set_key(principal.key_id)
         exchange.scope[PRINCIPAL_STATE] = principal
         await self._limit(exchange, principal)
 
@@ -307,5 +344,6 @@ def _slot_of(exchange: Exchange) -> Slot:
     waits for its result, and counts as waiting.
     """
     path = exchange.path.rstrip("/")
-    is_stream = path.endswith(_STREAMS) or (path.startswith(_DOWNLOADS) and not path.endswith("/info"))
+    is_download = path.startswith(_DOWNLOADS) and not path.endswith("/info")
+    is_stream = path.endswith(_STREAMS) or path.startswith(_LIVE) or is_download
     return "open_streams" if exchange.method == "GET" and is_stream else "waiting_requests"

@@ -157,4 +157,6 @@ class Exchange:
 def _entry_point_of(path: str) -> str:
     if path == "/mcp":
         return "mcp"
+    if path.startswith("/console"):
+        return "console"
     return "adapter" if path.startswith("/v1/adapters/") else "rest"
