@@ -1,6 +1,8 @@
 """Arguments as histories hold them: secret parts are encrypted, large parts are references to the store.
 
-Large arguments that are no Actor's input are refused, because a workflow that decodes them blocks its worker.
+Input fields are secret if the Actor's input schema marks them `isSecret` (Apify input schema, version 1), or a direct
+Actor tool marks them `writeOnly`. Without a known schema, the whole input is secret. Other tools name their secrets.
+Other large arguments are refused, because a workflow that decodes them blocks its worker.
 """
 
 import asyncio

@@ -39,6 +39,7 @@ LIMITS = {
 MAX_OUTPUT_CHARS = 100_000
 _ASK_TIME = 7 * 24 * 3600
 _BUILT_IN = """
+class PermissionError(OSError): ...
 async def ask(question: str) -> str: ...
 async def approve(question: str, **details: Any) -> bool: ...
 """
@@ -47,7 +48,7 @@ _EXCEPTIONS = {
     ErrorCategory.PERMISSION: "PermissionError",
     ErrorCategory.AUTHENTICATION: "PermissionError",
     ErrorCategory.TIMEOUT: "TimeoutError",
-    ErrorCategory.NETWORK: "ConnectionError",
+    ErrorCategory.NETWORK: "OSError",
     ErrorCategory.NOT_FOUND: "LookupError",
 }
 """Exceptions of failed calls by category; `RuntimeError` for all others. The message begins with the category."""
@@ -151,7 +152,7 @@ class _Run:
         """Note a call of the program, which goes on until it awaits one."""
         name, line = state.function_name, _line(self._program.code, state.position.start)
         if state.is_os_function and name not in _SLEEPS:
-            return await state.resume(_raised("PermissionError", f"A program has no access to {name}."))
+            return await state.resume_not_handled()
         try:
             wait = self._wait_for(name, state.args, state.kwargs, line)
         except (TypeError, ValueError) as error:

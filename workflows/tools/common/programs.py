@@ -47,7 +47,7 @@ async def run_program(
 
     Use it for loops, for many calls, and to filter large answers: intermediate results cost no tokens. Each call is a
     durable task that is executed at most once; the program continues after a crash. A call that fails is an exception:
-    ValueError, PermissionError, TimeoutError, LookupError, ConnectionError, or RuntimeError. A message that begins with
+    ValueError, PermissionError, TimeoutError, LookupError, OSError, or RuntimeError. A message that begins with
     `outcome_unknown` means that the call may have been executed: do not repeat it.
     """
     wrong = next((name for name in inputs or {} if not name.isidentifier() or iskeyword(name)), None)
