@@ -11,9 +11,11 @@ purpose. Code behind the entry can rely on valid text. Pure.
 | a field of a pydantic model, a text or a JSON object | `ValidText`, `ValidObject` |
 | bytes of JSON, JSON lines, or server-sent events with JSON | `valid_json_text`; in chunks `JsonTextCleaner` |
 | a Python string in pieces, whose pieces may end in the middle of a character | `TextPieces` |
+| a description that a stranger has written and a model reads | `without_hidden` |
 """
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Final, TypeVar, cast
 
 import orjson
@@ -200,10 +202,49 @@ def _is_escaping(data: bytes, position: int) -> bool:
     return (position - run) % 2 == 0
 
 
-# Control characters (C0, C1), line and paragraph separators, marks that reorder text, halves of characters.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
+_FORMATS = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0"
+    "\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Characters that show nothing, or reorder others: zero width, marks of direction, fillers, tags."""
+_SELECTORS = "\ufe00-\ufe0f"
+_INVISIBLE = f"{_FORMATS}{_SELECTORS}\ud800-\udfff"
+_VISIBLE = f"[^\x00-\xa0{_INVISIBLE}]"
+_CONTROLS = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_MAY_BE_HIDDEN = re.compile(f"[{_CONTROLS}{_INVISIBLE}]")
+# Emoji, and scripts that join letters, need selectors and joiners between characters that are seen.
+_HIDDEN = re.compile(
+    f"({_VISIBLE}[\ufe0e\ufe0f]?(?:[\u200c\u200d]{_VISIBLE}[\ufe0e\ufe0f]?)*|[0-9#*]\ufe0f\u20e3)"
+    f"|[{_CONTROLS}{_INVISIBLE}]+"
+)
+
+
+def without_hidden(text: str, instead: Callable[[str], str] = lambda _run: REPLACEMENT) -> str:
+    """Return `text` with each run of characters that nobody sees replaced: zero width, marks of direction, tags, and
+    control characters but for line breaks and tabs. For models it becomes one U+FFFD: they would read what the
+    characters spell in any other form.
+    """
+    if _MAY_BE_HIDDEN.search(text) is None:
+        return text
+    return _HIDDEN.sub(lambda found: found[1] or instead(found[0]), text)
+
+
+def hidden_in(text: str) -> tuple[str, ...]:
+    """Return the characters that `without_hidden` replaces, each once, such as `U+200B`."""
+    if _MAY_BE_HIDDEN.search(text) is None:
+        return ()
+    runs = (found[0] for found in _HIDDEN.finditer(text) if not found[1])
+    return tuple(dict.fromkeys(f"U+{ord(character):04X}" for run in runs for character in run))
+
+
+# Control characters (C0, C1), line and paragraph separators, characters that are not seen, halves of characters.
+_UNSAFE = re.compile(f"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_FORMATS}]")
 
 
 def printable(text: str) -> str:
     r"""`text` in one line, with what is no visible character written as an escape (`\n`, `\x1b`, `\u2028`)."""
-    return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape", "surrogatepass").decode(), text)
+    return _UNSAFE.sub(lambda found: _escape(found[0]), without_hidden(text, _escape))
+
+
+def _escape(text: str) -> str:
+    return text.encode("unicode_escape", "surrogatepass").decode()

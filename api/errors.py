@@ -75,6 +75,10 @@ class MaskedToolCalled(
     """The mask of the request switches the tool off; nothing was started."""
 
 
+class ToolQuarantined(InvalidCall, status=403, slug="tool-quarantined", title="The tool is quarantined"):
+    """The tool of an MCP server is not the one that the operator has pinned; nothing was started."""
+
+
 class AnswerNotTaken(InvalidCall, status=409, slug="answer-not-taken", title="The answer was not accepted"):
     """The question is no longer open: it was answered, it timed out, or the task is being cancelled."""
 

@@ -10,6 +10,7 @@ from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.config import McpServer, RetryArgument, ServerOptions, ServersFile
+from outlast.activities.mcp_servers.pins import without_quarantined
 from outlast.activities.workflow_requests import update_with_start
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ServerTarget
@@ -122,6 +123,7 @@ class ListedTools:
             raise _not_listed(server.name, str(error.cause or error)) from None
         if listing.error is not None and not listing.tools:
             raise _not_listed(server.name, listing.error)
+        listing, _ = without_quarantined(listing, self._file.lock.current.get(server.name))
         tools = {tool.name: tool for tool in tools_from(server.name, listing, server.options, digest)}
         self._listed[server.name] = _Listed(digest, server.options, time.monotonic(), tools)
         return tools

@@ -32,6 +32,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, Va
 
 from outlast.activities.bounds import MAX_COUNT, MAX_SECONDS
 from outlast.activities.mcp_servers.contracts import SessionScope, Verify
+from outlast.activities.mcp_servers.pins import LockFile, LockFileError, file_version, lock_path
 from outlast.activities.outputs.jmespath_client import problem_of
 from outlast.activities.tool_secrets import MissingSecret, ToolSecrets, hide_in_logs
 from outlast.json_text import Node, NotJson, read
@@ -109,6 +110,10 @@ class ServerOptions(BaseModel):
     def offers(self, tool: str) -> bool:
         """Return whether the tool is offered."""
         return (not self.only or _matches(self.only, tool)) and not _matches(self.except_, tool)
+
+    def uses(self, tool: str) -> bool:
+        """Return whether the tool is offered, or checks what another one has done."""
+        return self.offers(tool) or any(check.tool == tool for check in self.verify.values())
 
     def retry_of(self, tool: str) -> Literal["always", "never"] | RetryArgument | None:
         """Return the rule for repeated calls of the tool; None if its annotations decide."""
@@ -261,7 +266,7 @@ def parse_servers(path: Path, content: bytes, environ: Mapping[str, str]) -> Ser
 
 
 class ServersFile:
-    """A file of servers that is read again when it changes, or a file of a secret that it names.
+    """A file of servers that is read again when it changes, or a file of a secret that it names; and its lock file.
 
     A file that cannot be used leaves the servers as they were: the log has the reason, and `problem`.
     """
@@ -273,6 +278,10 @@ class ServersFile:
         self._environ = environ
         self._read_version = _versions([path])
         self._servers = Servers()
+        try:
+            self.lock = LockFile(lock_path(path))
+        except LockFileError as error:
+            raise ServersFileError(path, [str(error)]) from None
         self._load()
 
     @property
@@ -303,15 +312,7 @@ class ServersFile:
 
 def _versions(paths: Iterable[Path]) -> tuple[tuple[int, ...] | None, ...]:
     """Differs when a file, or what it links to, was written or replaced; None for a file that does not exist."""
-    return tuple(map(_version, paths))
-
-
-def _version(path: Path) -> tuple[int, ...] | None:
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return tuple(map(file_version, paths))
 
 
 @dataclass(frozen=True, slots=True)

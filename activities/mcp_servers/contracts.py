@@ -140,6 +140,22 @@ class ServerTool(McpTool):
     annotated: bool = Field(default=False, description="False if the server gave no annotations.")
 
 
+class ServerPackage(Contract):
+    """The package that the command of a server runs."""
+
+    kind: Literal["npm", "pypi"]
+    name: str
+    version: str | None = Field(default=None, description="None if neither command nor local cache have it.")
+    integrity: str | None = Field(
+        default=None, description="Digest: for npm that of the registry, for PyPI that of the files in the wheel."
+    )
+
+    @property
+    def shown(self) -> str:
+        """The package for people."""
+        return f"{self.kind} {self.name}, version {self.version or 'unknown'}, {self.integrity or 'digest unknown'}"
+
+
 class ListServerInput(Contract):
     """Input of the update `list_tools`, and of the activity `list_server_tools`."""
 
@@ -159,6 +175,7 @@ class ServerListing(Contract):
     listed_at: datetime = Field(description="When the tools were listed; with none ever listed, the last attempt.")
     error: str | None = Field(default=None, description="Why the last attempt failed; None if it succeeded.")
     kind: Literal["stdio", "http"] | None = None
+    package: ServerPackage | None = None
 
 
 class PlaceSessionInput(Contract):

@@ -28,6 +28,8 @@ from outlast.activities.mcp_servers.config import (
     StdioServer,
     is_reached_alike,
 )
+from outlast.activities.mcp_servers.packages import package_of
+from outlast.activities.mcp_servers.pins import quarantine_of, refusal_of
 from outlast.activities.mcp_servers.sessions import (
     Relay,
     call_to_its_end,
@@ -37,7 +39,7 @@ from outlast.activities.mcp_servers.sessions import (
     listed_tools,
     server_tool_of,
 )
-from outlast.activities.mcp_servers.stdio import ProcessGuard, stdio_transport
+from outlast.activities.mcp_servers.stdio import ProcessGuard, environment_of, stdio_transport
 from outlast.activities.web.address_rules import AddressRules
 
 _log = logging.getLogger("outlast.mcp_servers")
@@ -45,6 +47,7 @@ OPEN_SECONDS = 90.0
 """A server may have to be downloaded by its command first."""
 _LONGEST_PAUSE_SECONDS = 60.0
 _FIRST_ERROR_STATUS = 400
+_MAX_LOST_BEFORE_CALL = 5
 _STABLE_SECONDS = 30.0
 """A session that lasted so long was no failed start."""
 _RULES = AddressRules(allow_private=True)
@@ -266,12 +269,13 @@ class ServerPool:
             tools, notes = await listed_tools(client.session)
             listing = mcp.ServerListing(
                 server=name,
-                tools=tuple(server_tool_of(tool) for tool in tools if server.options.offers(tool.name)),
+                tools=tuple(server_tool_of(tool) for tool in tools if server.options.uses(tool.name)),
                 notes=notes,
                 instructions=client.instructions,
                 protocol=client.protocol_version,
                 listed_at=datetime.now(UTC),
                 kind=server.kind,
+                package=await _package_of(server),
             )
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             raise failure_of(error, server) from None
@@ -287,8 +291,14 @@ class ServerPool:
         sent and its answer was lost.
         """
         server = self.server(request.server)
-        async with self._session(server, request, relay) as session:
-            return await self._call_in(session, request, arguments, relay)
+        for _ in range(_MAX_LOST_BEFORE_CALL):
+            try:
+                async with self._session(server, request, relay) as session:
+                    return await self._call_in(session, request, arguments, relay)
+            except _LostBeforeCall:
+                if not self.keeps_no_state(request.server, request.session):
+                    break
+        raise _session_lost(request.server)
 
     async def close(self) -> None:
         """End all sessions, and the processes of servers."""
@@ -310,6 +320,7 @@ class ServerPool:
         if session.slots.locked():
             relay.waits(f"Waiting for other calls of the MCP server {name}.")
         async with session.slots, session.used_by(relay) as client:
+            await self._refuse_quarantined(session, client, request)
             if request.repeats_safely:
                 relay.sent()
             else:
@@ -327,6 +338,30 @@ class ServerPool:
                     if session.is_told:
                         raise _session_lost(name) from None
                 raise _after_sending(failure_of(error, session.server), request) from None
+
+    async def _refuse_quarantined(self, session: Session, client: Client, request: mcp.CallServerToolInput) -> None:
+        """Raise `ToolFailure` if the tool is not the one that was pinned, as this session lists it now. Raises
+        `_LostBeforeCall` if the session is gone.
+        """
+        pin = self._file.lock.current.get(request.server)
+        if pin is None:
+            return
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                listed, _ = await listed_tools(client.session)
+        except Exception as error:
+            if _is_session_gone(error, session.server) and not isinstance(innermost(error), TimeoutError):
+                session.is_told = True
+                session.end()
+                raise _LostBeforeCall from error
+            raise failure_of(error, session.server) from None
+        tool = next((tool for tool in listed if tool.name == request.tool), None)
+        if tool is None:
+            gone = f"The MCP server {request.server} is pinned, and no longer lists the tool {request.tool}."
+            raise mcp_failure(ErrorCategory.NOT_FOUND, gone, "The tool was not called.")
+        reason = quarantine_of(pin, server_tool_of(tool))
+        if reason is not None:
+            raise mcp_failure(ErrorCategory.PERMISSION, *refusal_of(request.server, request.tool, reason))
 
     @asynccontextmanager
     async def _session(
@@ -446,6 +481,16 @@ class ServerPool:
 
     def _health_of(self, name: str) -> _Health:
         return self._health.setdefault(name, _Health())
+
+
+async def _package_of(server: McpServer) -> mcp.ServerPackage | None:
+    if not isinstance(server, StdioServer):
+        return None
+    return await asyncio.to_thread(package_of, server.command, server.args, server.cwd, environment_of(server))
+
+
+class _LostBeforeCall(Exception):
+    """The session was lost, and the call was not sent."""
 
 
 def failure_of(error: BaseException, server: McpServer) -> ToolFailure:

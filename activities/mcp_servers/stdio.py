@@ -144,8 +144,13 @@ async def stdio_transport(
             stream.close()
 
 
-async def _started(server: StdioServer) -> asyncio.subprocess.Process:
+def environment_of(server: StdioServer) -> dict[str, str]:
+    """Return the variables of the server's process."""
     inherited = {name: value for name in _INHERITED if (value := os.environ.get(name)) is not None}
+    return {**inherited, **server.env}
+
+
+async def _started(server: StdioServer) -> asyncio.subprocess.Process:
     try:
         process = await asyncio.create_subprocess_exec(
             server.command,
@@ -153,7 +158,7 @@ async def _started(server: StdioServer) -> asyncio.subprocess.Process:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**inherited, **server.env},
+            env=environment_of(server),
             cwd=server.cwd,
             start_new_session=True,
             limit=_MAX_MESSAGE_BYTES,

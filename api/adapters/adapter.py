@@ -25,7 +25,15 @@ from outlast.api.adapters.message_formats import (
 )
 from outlast.api.catalog.catalog import Catalogue, MaskGate, log_listing, narrowed
 from outlast.api.catalog.portable_schemas import fitting_names, portable
-from outlast.api.errors import ApiError, BadRequest, InvalidCall, MaskedToolCalled, UnknownToolCalled, tool_error
+from outlast.api.errors import (
+    ApiError,
+    BadRequest,
+    InvalidCall,
+    MaskedToolCalled,
+    ToolQuarantined,
+    UnknownToolCalled,
+    tool_error,
+)
 from outlast.api.local_calls import LocalCall
 from outlast.api.local_tools import LocalTools
 from outlast.api.services import Services
@@ -129,9 +137,10 @@ class CallRunner:
     ) -> Outcome:
         try:
             definition = await definition_named(offered, self._catalogue, principal.caller, call.name)
-        except (UnknownTool, UnknownToolCalled) as error:
-            allowed = _allowed(offered, error.envelope, scope)
-            if allowed is None:  # there is no such mode
+        except (UnknownTool, UnknownToolCalled, ToolQuarantined) as error:
+            is_absent = not isinstance(error, ToolQuarantined)
+            allowed = _allowed(offered, error.envelope, scope) if is_absent else None
+            if allowed is None:  # there is no such mode, or the reason is another one
                 return Outcome(call, call.name, ToolResult.failed(error.envelope), unknown_tool=True)
             result = invalid_result(call.name, call.arguments, allowed)
             await self._tasks.report_refused_call(principal.caller, scope.session_id, result.error or error.envelope)

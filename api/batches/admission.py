@@ -16,7 +16,7 @@ from outlast.activities.json_numbers import number_flaws
 from outlast.activities.json_values import MAX_VALUES, has_more_values, text_of
 from outlast.activities.secrets import MASK, masked, places_of_masks
 from outlast.api.batches.sources import SourceRow, too_many_items
-from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, UnknownToolCalled
+from outlast.api.errors import BatchRefused, InvalidCall, MaskedToolCalled, ToolQuarantined, UnknownToolCalled
 from outlast.api.tasks.admission import Admission, AdmittedCall
 from outlast.contracts.batches import BatchSettings
 from outlast.contracts.tasks import TaskRequest
@@ -185,7 +185,7 @@ class Intake:
     async def _admit(self, number: int, item: Mapped, read: _Read) -> AdmittedCall | None:
         try:
             return await self.admission.admit(self.caller, self._request(item))
-        except (UnknownToolCalled, MaskedToolCalled):
+        except (UnknownToolCalled, MaskedToolCalled, ToolQuarantined):
             raise
         except InvalidCall as error:
             found = error.envelope.violations or (Violation(path="", message=error.envelope.message),)

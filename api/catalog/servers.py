@@ -12,11 +12,23 @@ from types import MappingProxyType
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import TemporalError
 
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.config import McpServer, ServerOptions, Servers, ServersFile
-from outlast.api.errors import PlatformUnavailable, ServerNotFound
+from outlast.activities.mcp_servers.pins import (
+    PinChange,
+    QuarantineReason,
+    ServerPin,
+    changes_of,
+    pin_of,
+    refusal_of,
+    without_quarantined,
+)
+from outlast.activities.mcp_servers.suspicious import flags_of, flags_of_text
+from outlast.activities.unicode_text import printable, without_hidden
+from outlast.api.errors import PlatformUnavailable, ServerNotFound, ToolQuarantined
 from outlast.worker.server_listings import listing_of, tools_from
-from outlast.workflows.tools.core.server_tools import SEPARATOR
+from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool_name
 from outlast.workflows.tools.framework.tool import Tool
 
 log = logging.getLogger("outlast.api")
@@ -67,6 +79,32 @@ class OfferedServers:
 NO_SERVERS = OfferedServers()
 
 
+@dataclass(frozen=True)
+class ServerReview:
+    """What a person should look at before models get the tools of a server."""
+
+    pin: ServerPin | None = None
+    listed: ServerPin = field(default_factory=ServerPin)
+    quarantined: Mapping[str, QuarantineReason] = field(default_factory=dict[str, QuarantineReason])
+    """By the names that tools have on the server."""
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """What is suspicious in tools, by their names on the server; only of tools with something."""
+    instruction_flags: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> tuple[PinChange, ...]:
+        """The differences between the server and its pin; empty without a pin."""
+        return changes_of(self.pin, self.listed) if self.pin is not None else ()
+
+    @property
+    def package_change(self) -> str | None:
+        """How the package differs from that of the pin; None if it is the same."""
+        if self.pin is None or self.pin.package == self.listed.package:
+            return None
+        was, now = (one.shown if one is not None else "none" for one in (self.pin.package, self.listed.package))
+        return f"{was} → {now}"
+
+
 @dataclass
 class _Known:
     """The latest list of a server, and the state of reading it."""
@@ -75,6 +113,10 @@ class _Known:
     options: ServerOptions | None = None
     listing: mcp.ServerListing | None = None
     tools: Mapping[str, Tool] = field(default_factory=dict[str, Tool])
+    pin: ServerPin | None = None
+    """The pin that decided which tools are offered."""
+    quarantined: Mapping[str, QuarantineReason] = field(default_factory=dict[str, QuarantineReason])
+    """Tools that are not offered, by their names on the server."""
     read_at: float | None = None
     """`time.monotonic()`, in seconds."""
     failures: int = 0
@@ -88,6 +130,9 @@ class _Known:
     @property
     def note(self) -> ServerNote:
         text = (self.listing.instructions or "").strip() if self.listing is not None else ""
+        if self.pin is not None and self.listing is not None and self.pin.instructions != self.listing.instructions:
+            text = ""
+        text = without_hidden(text)
         cut = f"{text[: _MAX_INSTRUCTIONS_CHARS - 1]}…" if len(text) > _MAX_INSTRUCTIONS_CHARS else text
         return ServerNote(cut or None, is_missing=self.listing is None)
 
@@ -98,6 +143,7 @@ class ServerTools:
     def __init__(self, file: ServersFile, client: Client) -> None:
         self._file = file
         self._client = client
+        self._pins = file.lock.current
         self._known: dict[str, _Known] = {}
         self._seen = frozenset(file.current)
         self._asked_at = float("-inf")
@@ -115,6 +161,12 @@ class ServerTools:
         """Why the current file is not used; None if it is."""
         return self._file.problem
 
+    @property
+    def lock_problem(self) -> str | None:
+        """Why the pins in force are not those of the lock file; None if they are."""
+        _ = self._file.lock.current
+        return self._file.lock.problem
+
     def on_change(self, listener: Callable[[], None]) -> None:
         """Call `listener` after each change of the tools."""
         self._listeners.append(listener)
@@ -122,6 +174,7 @@ class ServerTools:
     async def offered(self, names: Iterable[str] | None = None) -> OfferedServers:
         """Return the tools of these servers (default: all), by their latest lists; waits for those without a list."""
         self._asked_at = time.monotonic()
+        self._apply_pins()
         servers = self.servers
         named = set(servers if names is None else names)
         wanted = [name for name in servers if name in named]
@@ -136,12 +189,16 @@ class ServerTools:
         return OfferedServers(MappingProxyType(tools), {name: known.note for name, known in present.items()})
 
     async def find(self, tool_name: str) -> Tool | None:
-        """Return the tool of this name. Raises `PlatformUnavailable` if its server has not been listed yet."""
+        """Return the tool of this name. Raises `ToolQuarantined`, and `PlatformUnavailable` if its server has not been
+        listed yet.
+        """
         servers = [name for name in self.servers if tool_name.startswith(f"{name}{SEPARATOR}")]
         if not servers:
             return None
         offered = await self.offered(servers)
         found = offered.tools.get(tool_name)
+        if found is None and (refusal := self.refusal(tool_name)) is not None:
+            raise ToolQuarantined(refusal)
         missing = [name for name, note in offered.notes.items() if note.is_missing]
         if found is None and missing:
             known = self._known.get(missing[0])
@@ -174,6 +231,56 @@ class ServerTools:
         """Return the states of all servers, in the order of the file."""
         return tuple(await asyncio.gather(*(self.status(name) for name in self.servers)))
 
+    def refusal(self, tool_name: str) -> ErrorEnvelope | None:
+        """Return the error for a call of this name, if a tool that is quarantined would have it."""
+        for server, known in self._known.items():
+            for tool, reason in known.quarantined.items():
+                if server_tool_name(server, tool) == tool_name:
+                    message, hint = refusal_of(server, tool, reason)
+                    return ErrorEnvelope.permanent(ErrorCategory.PERMISSION, tool_name, message, hint=hint)
+        return None
+
+    async def remember(self, statuses: Iterable[mcp.ServerStatus]) -> None:
+        """Read the lists of servers that are up and that this process has not used yet."""
+        servers = self.servers
+        unread = [one.server for one in statuses if one.state == "up" and one.server in servers]
+        reading = [
+            self._read(name, servers) for name in unread if name not in self._known or not self._known[name].listing
+        ]
+        if reading:
+            await asyncio.wait(reading, timeout=_STATUS_SECONDS)
+
+    async def review(self, name: str) -> ServerReview:
+        """Return what a person should look at, by the latest list; an empty review without a list."""
+        self._apply_pins()
+        known = self._known.get(name)
+        if known is None or known.listing is None:
+            return ServerReview()
+        listing = known.listing
+        own = {tool.name for tool in listing.tools}
+        others = {
+            called
+            for other, one in self._known.items()
+            if other != name
+            for tool in one.tools.values()
+            if tool.server is not None
+            for called in (tool.name, tool.server.tool)
+            if called not in own
+        }
+
+        def reviewed() -> ServerReview:
+            flags = {tool.name: found for tool in listing.tools if (found := flags_of(tool, others))}
+            instruction_flags = flags_of_text(listing.instructions or "", others)
+            return ServerReview(known.pin, pin_of(listing), known.quarantined, flags, instruction_flags)
+
+        return await asyncio.to_thread(reviewed)
+
+    def listed(self, name: str, tool: str) -> mcp.ServerTool | None:
+        """Return the tool as the server describes it, also if it is not offered."""
+        known = self._known.get(name)
+        tools = known.listing.tools if known is not None and known.listing is not None else ()
+        return next((one for one in tools if one.name == tool), None)
+
     def tools_of(self, name: str) -> Sequence[Tool]:
         """Return the tools of a server by its latest list."""
         return tuple(self._known[name].tools.values()) if name in self._known else ()
@@ -196,6 +303,32 @@ class ServerTools:
             known = ", ".join(servers) or "none"
             raise ServerNotFound(f"There is no MCP server {name[:64]!r} in the servers file. Servers: {known}.")
         return servers[name]
+
+    def _apply_pins(self) -> None:
+        """Decide again which tools are offered, if the pins have changed."""
+        pins = self._file.lock.current
+        if pins is self._pins:
+            return
+        self._pins = pins
+        changed = [name for name, known in self._known.items() if known.pin != pins.get(name)]
+        for name in changed:
+            self._offer(name)
+        if changed:
+            self._changed()
+
+    def _offer(self, name: str) -> None:
+        """Offer the tools of the latest list that are not quarantined."""
+        known = self._known[name]
+        known.pin = self._file.lock.current.get(name)
+        if known.listing is None or known.options is None:
+            return
+        listing, quarantined = without_quarantined(known.listing, known.pin)
+        for tool, reason in quarantined.items():
+            if known.quarantined.get(tool) != reason:
+                log.warning("%s", printable(refusal_of(name, tool, reason)[0]))
+        known.quarantined = quarantined
+        offered = tools_from(name, listing, known.options, known.digest)
+        known.tools = MappingProxyType({tool.name: tool for tool in offered})
 
     def _missing(self, name: str, servers: Servers) -> "asyncio.Task[None] | None":
         """Begin to read the list of a server without one, and return the work; None for one with a current list."""
@@ -248,7 +381,7 @@ class ServerTools:
         known.retry_at = _retry_at(known.failures)
         known.digest, known.options, known.listing, known.read_at = digest, options, listing, time.monotonic()
         if has_changed:
-            known.tools = MappingProxyType({tool.name: tool for tool in tools_from(name, listing, options, digest)})
+            self._offer(name)
             self._changed()
 
     def _failed(self, name: str, digest: str, reason: str) -> None:
@@ -275,6 +408,7 @@ class ServerTools:
     def _look(self) -> None:
         """Read the lists that are due and those of new servers, and forget servers that the file no longer has."""
         servers, now = self.servers, time.monotonic()
+        self._apply_pins()
         gone = [name for name in self._known if name not in servers]
         for name in gone:
             known = self._known.pop(name)

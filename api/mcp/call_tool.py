@@ -178,7 +178,9 @@ class CallToolHandler:
         except UnknownTool as error:
             envelope = narrowed(error.envelope, self._masks.effective(request_meta.tool_mask(_meta_of(params))))
             absent, caller = self._services.absent_tools, client.caller
-            envelope = absent.explained(envelope, name, tools.mode, caller, by_connection=True)
+            servers = self._services.server_tools
+            refusal = servers.refusal(name) if servers is not None else None
+            envelope = refusal or absent.explained(envelope, name, tools.mode, caller, by_connection=True)
             data = {**envelope.model_dump(mode="json"), "input": shown_input(params.arguments or {})}
             raise dialect_of(tools.mode).unknown_tool(params.name, envelope, data, tools) from error
 

@@ -1,19 +1,34 @@
 """Routes of the MCP servers in the operator's file, for admins: `/v1/servers`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query
 
-from outlast.api.catalog.servers import ServerTools
-from outlast.api.errors import ServerNotFound
+from outlast.activities.mcp_servers.contracts import ServerStatus
+from outlast.activities.unicode_text import printable
+from outlast.api.catalog.servers import ServerReview, ServerTools
+from outlast.api.errors import PlatformUnavailable, ServerNotFound
 from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
-from outlast.contracts.servers import McpServer, McpServerDetails, McpServerList, McpServerTool
+from outlast.contracts.servers import (
+    McpPinChange,
+    McpQuarantinedTool,
+    McpServer,
+    McpServerDetails,
+    McpServerList,
+    McpServerPin,
+    McpServerTool,
+)
+from outlast.workflows.tools.core.server_tools import server_tool_name
 from outlast.workflows.tools.framework.tool import Tool
 
 router = APIRouter(prefix="/v1/servers", tags=["servers"], route_class=KnownParametersRoute)
 _DEFAULT_AGE_SECONDS = 3_600.0
+NamePath = Annotated[str, Path(min_length=1, max_length=64, description="Name of the server in the file.")]
+AgeQuery = Annotated[
+    float, Query(ge=0, le=86_400, description="List its tools again if the last list is older; 0: in any case.")
+]
 
 
 @router.get("", responses=documented_problems(401, 403, 503))
@@ -23,33 +38,51 @@ async def list_servers(services: ServicesDep, _operator: OperatorDep) -> McpServ
     if servers is None:
         return McpServerList(servers=(), problem=None)
     found = await servers.statuses()
+    await servers.remember(found)
     return McpServerList(
-        servers=tuple(McpServer(name=one.server, **one.model_dump(exclude={"server"})) for one in found),
+        servers=tuple([McpServer(**_fields(one, await servers.review(one.server))) for one in found]),
         problem=servers.problem,
+        lock_problem=servers.lock_problem,
     )
 
 
 @router.get("/{name}", responses=documented_problems(401, 403, 404, 422, 503))
 async def get_server(
-    name: Annotated[str, Path(min_length=1, max_length=64, description="Name of the server in the file.")],
-    services: ServicesDep,
-    _operator: OperatorDep,
-    max_age_seconds: Annotated[
-        float, Query(ge=0, le=86_400, description="List its tools again if the last list is older; 0: in any case.")
-    ] = _DEFAULT_AGE_SECONDS,
+    name: NamePath, services: ServicesDep, _operator: OperatorDep, max_age_seconds: AgeQuery = _DEFAULT_AGE_SECONDS
 ) -> McpServerDetails:
     """One MCP server with its tools, and the rules for their calls."""
     servers = _servers(services, name)
     listing = await servers.listing(name, max_age_seconds=max_age_seconds)
-    status = await servers.status(name)
+    status, review = await servers.status(name), await servers.review(name)
     return McpServerDetails(
-        name=name,
-        **status.model_dump(exclude={"server"}),
+        **_fields(status, review),
         protocol=listing.protocol,
         instructions=listing.instructions,
         listed_at=listing.listed_at if listing.tools or listing.error is None else None,
-        offered=tuple(_view(tool) for tool in servers.tools_of(name)),
+        offered=tuple(_view(tool, review) for tool in servers.tools_of(name)),
+        quarantine=tuple(_quarantined(servers, name, tool, review) for tool in review.quarantined),
+        instruction_flags=review.instruction_flags,
+        package=review.listed.package.shown if review.listed.package is not None else None,
+        package_change=review.package_change,
         notes=listing.notes,
+    )
+
+
+@router.get("/{name}/pin", responses=documented_problems(401, 403, 404, 422, 503))
+async def get_server_pin(
+    name: NamePath, services: ServicesDep, _operator: OperatorDep, max_age_seconds: AgeQuery = _DEFAULT_AGE_SECONDS
+) -> McpServerPin:
+    """The record of an MCP server for the lock file, and how it differs from the one in force."""
+    servers = _servers(services, name)
+    listing = await servers.listing(name, max_age_seconds=max_age_seconds)
+    if listing.error is not None:
+        raise PlatformUnavailable(f"The MCP server {name!r} cannot be listed now: {listing.error}")
+    review = await servers.review(name)
+    return McpServerPin(
+        name=name,
+        listed=review.listed.model_dump(mode="json"),
+        pinned=review.pin.model_dump(mode="json") if review.pin is not None else None,
+        changes=tuple(McpPinChange(**change.model_dump()) for change in review.changes),
     )
 
 
@@ -61,7 +94,24 @@ def _servers(services: Services, name: str) -> ServerTools:
     return services.server_tools
 
 
-def _view(tool: Tool) -> McpServerTool:
+def _fields(status: ServerStatus, review: ServerReview) -> dict[str, Any]:
+    flagged = len(review.flags) + bool(review.instruction_flags)
+    counts = {"pinned": review.pin is not None, "quarantined": len(review.quarantined), "flagged": flagged}
+    return {"name": status.server, **status.model_dump(exclude={"server"}), **counts}
+
+
+def _quarantined(servers: ServerTools, name: str, tool: str, review: ServerReview) -> McpQuarantinedTool:
+    listed = servers.listed(name, tool)
+    return McpQuarantinedTool(
+        name=tool,
+        called=server_tool_name(name, tool),
+        reason=review.quarantined[tool],
+        description=printable(listed.description) if listed is not None else "",
+        flags=review.flags.get(tool, ()),
+    )
+
+
+def _view(tool: Tool, review: ServerReview) -> McpServerTool:
     target = tool.server
     assert target is not None
     return McpServerTool(
@@ -75,4 +125,5 @@ def _view(tool: Tool) -> McpServerTool:
         idempotency_argument=target.idempotency_argument,
         verified_by=target.verify.tool if target.verify is not None else None,
         needs_approval=target.needs_approval,
+        flags=review.flags.get(target.tool, ()),
     )

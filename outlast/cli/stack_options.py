@@ -40,6 +40,16 @@ McpServersOption = Annotated[
         help="File with MCP servers whose tools are offered, in the format of Claude, Cursor or VS Code.",
     ),
 ]
+
+
+def servers_file_of(given: Path | None, data_dir: Path) -> Path | None:
+    """Return the file of MCP servers: the given one, otherwise that of the stack on this directory, if it runs."""
+    from outlast.client.http import running_stack  # noqa: PLC0415 (psutil)
+
+    state = running_stack(data_dir) if given is None else None
+    return given if state is None else state.mcp_servers_file
+
+
 BeginAnewOption = Annotated[
     bool,
     typer.Option(

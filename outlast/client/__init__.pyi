@@ -29,9 +29,12 @@ from outlast.contracts.operations import (
 from outlast.contracts.outputs import RowSelection as RowSelection
 from outlast.activities.outputs.contracts import StoredOutput as StoredOutput
 from outlast.contracts.servers import (
+    McpPinChange as McpPinChange,
+    McpQuarantinedTool as McpQuarantinedTool,
     McpServer as McpServer,
     McpServerDetails as McpServerDetails,
     McpServerList as McpServerList,
+    McpServerPin as McpServerPin,
     McpServerTool as McpServerTool,
 )
 from outlast.contracts.sessions import Model as Model, Provider as Provider

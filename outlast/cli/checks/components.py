@@ -29,6 +29,7 @@ from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, ProcessState, StackSt
 
 _POLICY = "Policy"
 _SERVERS = "MCP servers in force"
+_PINS = "Pins of MCP servers"
 _IN_FORCE = "Policy in force"
 _REFUSED = "outlast_policy_refused"
 _ENDS_SOON = timedelta(days=14)
@@ -280,7 +281,8 @@ async def _check_servers(client: AsyncClient, around: Surroundings) -> list[Chec
     problem = (
         warn(_SERVERS, found.problem, "Until it is corrected, its previous content counts.") if found.problem else None
     )
-    return [*([problem] if problem else []), *(_check_mcp_server(server, around) for server in found.servers)]
+    lock = warn(_PINS, found.lock_problem, "Until then, its previous pins count.") if found.lock_problem else None
+    return [*(one for one in (problem, lock) if one), *(_check_mcp_server(server, around) for server in found.servers)]
 
 
 def _check_mcp_server(server: McpServer, around: Surroundings) -> Check:
@@ -291,7 +293,14 @@ def _check_mcp_server(server: McpServer, around: Surroundings) -> Check:
         advice = f"Try it again with `outlast servers test {server.name}`. {around.log_of('worker')}"
         return fail(name, server.error or "it does not answer", advice)
     restarts = f", restarted {counted(server.restarts, 'time')}" if server.restarts else ""
-    return ok(name, f"{server.kind}, {counted(server.tools, 'tool')}{restarts}")
+    state = f"{server.kind}, {counted(server.tools, 'tool')}{restarts}"
+    if server.quarantined:
+        advice = f"`outlast servers diff {server.name}` shows why; `outlast servers approve {server.name}` accepts it."
+        return warn(name, f"{state}; {server.quarantined} in quarantine", advice)
+    if server.flagged and not server.pinned:
+        advice = f"Read it with `outlast servers show {server.name}`; `outlast servers pin {server.name}` accepts it."
+        return warn(name, f"{state}; suspicious text in {counted(server.flagged, 'place')}", advice)
+    return ok(name, f"{state}{', pinned' if server.pinned else ''}")
 
 
 def _credential(connection: Connection) -> Check:

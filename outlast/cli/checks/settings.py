@@ -15,6 +15,7 @@ from pydantic_settings import BaseSettings
 
 from outlast.activities.failures.exceptions import StoreUnavailable
 from outlast.activities.mcp_servers.config import ServersFileError, read_servers
+from outlast.activities.mcp_servers.pins import LockFileError, lock_path, read_lock
 from outlast.activities.object_store import OutputObjects
 from outlast.api.settings import ApiSettings
 from outlast.cli.checks import Check, fail, ok, skip, warn
@@ -144,7 +145,16 @@ def check_servers_file(path: Path | None, environment: Mapping[str, str]) -> Che
     except ServersFileError as error:
         advice = "Correct the file of OUTLAST_MCP_SERVERS_FILE (--mcp-servers); docs/mcp-servers.md has its format."
         return fail(name, "\n".join(f"{path}: {problem}" for problem in error.problems), advice)
+    lock = lock_path(path)
+    try:
+        pins = read_lock(lock)
+    except LockFileError as error:
+        advice = "Restore it from its last commit: no worker or API starts with it, and running ones keep the previous."
+        return fail(name, str(error), advice)
     problems = [server.problem for server in servers.values() if server.problem is not None]
     if problems:
         return warn(name, "\n".join(problems), "Set the variables for the process that runs `outlast`.")
-    return ok(name, f"{len(servers)} in {path}")
+    pinned = sum(server in pins for server in servers) if pins is not None else 0
+    return ok(
+        name, f"{len(servers)} in {path}, {pinned} of them pinned" if pins is not None else f"{len(servers)} in {path}"
+    )

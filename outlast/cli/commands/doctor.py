@@ -10,6 +10,7 @@ from rich.markup import escape
 from outlast.cli.options import ExitCode, Options
 from outlast.cli.runner import as_cli_errors, local_command
 from outlast.cli.show.output import Entries, Output, with_commands
+from outlast.cli.stack_options import servers_file_of
 
 if TYPE_CHECKING:
     from outlast.cli.checks import Check
@@ -39,7 +40,7 @@ async def _all_checks(options: Options) -> "list[Check]":
     actors = [Path(folder) for folder in environment.get("OUTLAST_ACTORS", "").split(os.pathsep) if folder]
     around = components.Surroundings(data_dir, running_stack(data_dir), environment)
     named = environment.get("OUTLAST_MCP_SERVERS_FILE")
-    servers_file = Path(named) if named else around.state.mcp_servers_file if around.state else None
+    servers_file = servers_file_of(Path(named) if named else None, data_dir)
     return [
         machine.check_python(),
         machine.check_data_dir(data_dir),

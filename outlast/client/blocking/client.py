@@ -25,7 +25,7 @@ from outlast.client.retries import OnWaiting, RetryPolicy, Server, api_error, ig
 from outlast.contracts.operations import CallerHoldings, Me, Operations, Readiness, UsageReport
 from outlast.contracts.options import UsageOptions
 from outlast.contracts.outputs import RowSelection
-from outlast.contracts.servers import McpServerDetails, McpServerList
+from outlast.contracts.servers import McpServerDetails, McpServerList, McpServerPin
 from outlast.contracts.sessions import Provider, ProviderList
 from outlast.contracts.tasks import Tool, ToolList
 
@@ -231,6 +231,12 @@ class Client(Tasks):
         params = query(max_age_seconds=max_age_seconds)
         wanted = HttpRequest("GET", path("servers", name), params, timeout_seconds=START_SECONDS)
         return self._transport.fetch(McpServerDetails, wanted)
+
+    def server_pin(self, name: str, *, max_age_seconds: float | None = None) -> McpServerPin:
+        """Return the record of an MCP server for the lock file, and how it differs from the one in force."""
+        params = query(max_age_seconds=max_age_seconds)
+        wanted = HttpRequest("GET", path("servers", name, "pin"), params, timeout_seconds=START_SECONDS)
+        return self._transport.fetch(McpServerPin, wanted)
 
     def metrics(self) -> str:
         """Return the metrics of the process that answers, in the text format of Prometheus. Asks once, without a

@@ -16,6 +16,7 @@ OPERATIONS = {
     ("post", "/v1/programs"),
     ("get", "/v1/servers"),
     ("get", "/v1/servers/{name}"),
+    ("get", "/v1/servers/{name}/pin"),
     ("get", "/v1/tasks/{task_id}/events"),
     ("get", "/v1/tasks/{task_id}/rows"),
     ("post", "/v1/batches"),

@@ -1,6 +1,7 @@
 """`python notebook_server.py FOLDER`: an MCP server over stdio that keeps lines in FOLDER/lines.txt.
 
-It imports the standard library alone, so that it starts quickly. While FOLDER/extra exists, it has a further tool.
+It imports the standard library alone, so that it starts quickly. While FOLDER/extra exists, it has a further tool;
+while FOLDER/purpose exists, its text is the description of `add`.
 """
 
 import json
@@ -25,8 +26,10 @@ READS = {"readOnlyHint": True}
 
 
 def tools() -> list[dict[str, Any]]:
+    purpose = FOLDER / "purpose"
+    text = purpose.read_text() if purpose.exists() else "Add a line."
     listed: list[dict[str, Any]] = [
-        {"name": "add", "description": "Add a line.", "inputSchema": TEXT, "outputSchema": COUNTED},
+        {"name": "add", "description": text, "inputSchema": TEXT, "outputSchema": COUNTED},
         {"name": "read", "description": "Read all lines.", "inputSchema": {"type": "object"}, "annotations": READS},
         {"name": "pick.lines", "description": "Pick lines.", "inputSchema": PICK, "annotations": READS},
         {"name": "fail", "description": "Fail.", "inputSchema": {"type": "object"}, "annotations": READS},

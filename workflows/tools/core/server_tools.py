@@ -6,6 +6,7 @@ from pydantic import JsonValue
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_servers.contracts import McpTool
+from outlast.activities.unicode_text import without_hidden
 from outlast.workflows.contracts.tool_calls import ServerTarget, ToolResult
 from outlast.workflows.handler_api.context import HandlerContext
 from outlast.workflows.handler_api.failures import ToolError
@@ -38,25 +39,42 @@ async def _runs_on_a_worker(ctx: HandlerContext, _arguments: dict[str, JsonValue
 
 
 def server_tool(name: str, listed: McpTool, target: ServerTarget, handler: Part = _runs_on_a_worker) -> Tool:
-    """Return the definition of a tool that its server describes as `listed`. Entry points need no `handler`."""
+    """Return the definition of a tool that its server describes as `listed`, without characters that nobody sees. Entry
+    points need no `handler`.
+    """
     builder = (
         tool(name)
         .category(Category.SERVERS)
-        .describe(listed.description or f"Tool {target.tool} of the MCP server {target.server}.")
+        .describe(without_hidden(listed.description) or f"Tool {target.tool} of the MCP server {target.server}.")
         .annotate(
             ToolAnnotations(
-                title=listed.title or listed.name,
+                title=without_hidden(listed.title or listed.name),
                 read_only=listed.read_only,
                 destructive=listed.destructive,
                 idempotent=listed.idempotent,
                 open_world=listed.open_world,
             )
         )
-        .args_schema({"type": "object", **listed.input_schema})
+        .args_schema({"type": "object", **_shown_schema(listed.input_schema)})
         .server(handler)
         .of_server(target)
         .long_running()
         .output_threshold(MAX_ANSWER_BYTES)
         .stores_large_outputs()
     )
-    return (builder.output_schema(listed.output_schema) if listed.output_schema else builder).build()
+    return (builder.output_schema(_shown_schema(listed.output_schema)) if listed.output_schema else builder).build()
+
+
+def _shown_schema(schema: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Return a schema without hidden characters in its texts. Names of properties and fixed values stay as they are:
+    answers are checked with them, and tools that have some in their arguments are not offered.
+    """
+    return {key: value if key in ("enum", "const") else _shown(value) for key, value in schema.items()}
+
+
+def _shown(value: JsonValue) -> JsonValue:
+    if isinstance(value, str):
+        return without_hidden(value)
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
+    return _shown_schema(value) if isinstance(value, dict) else value
