@@ -108,6 +108,9 @@ class Caller(Contract):
     payment: CallPayment | None = Field(
         default=None, description="Payment that came with the call and pays for all its requests."
     )
+    server_secrets: dict[str, SealedSecret] = Field(
+        default_factory=dict, description="The caller's values for `${caller:NAME}` in the file of MCP servers."
+    )
 
     @property
     def with_account(self) -> "Caller":

@@ -272,6 +272,11 @@ def _input_purpose(purpose: str) -> str:
     return f"input:{purpose}"
 
 
+def server_secret_purpose(caller_id: str) -> str:
+    """Return the purpose of a caller's secrets for MCP servers: they open for nothing else."""
+    return f"server secret:{caller_id}"
+
+
 def is_sealed(value: Mapping[Any, Any]) -> bool:
     """Return True if `value` has the form of an encrypted value."""
     return set(value) == {_SEALED}

@@ -5,6 +5,7 @@ JSON (also within JSON) and Python write it, percent-encoded, in hexadecimal dig
 value of several lines.
 """
 
+import hashlib
 import json
 import os
 import re
@@ -78,6 +79,11 @@ class ToolSecrets:
     def __bool__(self) -> bool:
         """Return whether the tool has secrets."""
         return bool(self._values)
+
+    @property
+    def digest(self) -> str:
+        """A digest of the values, for use within this process; empty without values."""
+        return hashlib.sha256(json.dumps(self._values, sort_keys=True).encode()).hexdigest() if self._values else ""
 
     def hide(self, text: str) -> str:
         """Return `text` with `[secret NAME]` instead of values."""

@@ -125,7 +125,7 @@ class Services:
         platform = self._platform = platform_of(settings, self.sealer)
         builtin = BuiltinTools.of(settings.builtin_tools)
         file = settings.mcp_servers_file
-        self.server_tools = ServerTools(ServersFile(file), client) if file is not None else None
+        self.server_tools = ServerTools(ServersFile(file), client, self.sealer) if file is not None else None
         self.catalogue = Catalogue(
             platform,
             actors=settings.actors,

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from temporalio.client import Client, WorkflowUpdateFailedError
 
-from outlast.activities.contracts import ErrorCategory
+from outlast.activities.contracts import Caller, ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
+from outlast.activities.failures.exceptions import SealError
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.config import McpServer, RetryArgument, ServerOptions, ServersFile
 from outlast.activities.mcp_servers.pins import without_quarantined
+from outlast.activities.secrets import SecretSealer, server_secret_purpose
 from outlast.activities.workflow_requests import update_with_start
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import ServerTarget
@@ -22,19 +24,45 @@ _MAX_AGE_SECONDS = 300.0
 _KEPT_SECONDS = 30.0
 
 
-async def listing_of(client: Client, server: McpServer, digest: str, max_age_seconds: float) -> mcp.ServerListing:
-    """Return a list of the server's tools that is not older, from its workflow.
+def variant_of(server: McpServer, caller: Caller, sealer: SecretSealer) -> str | None:
+    """Return the name of the list that this caller has of a server, by a digest of its secrets; None if it lacks one,
+    or if the server has the same list for everybody.
+    """
+    needed = server.caller_secrets
+    if not needed or any(name not in caller.server_secrets for name in needed):
+        return None
+    purpose = server_secret_purpose(caller.id)
+    try:
+        opened = [sealer.open(caller.server_secrets[name], purpose=purpose).get_secret_value() for name in needed]
+    except SealError:
+        return None
+    return sealer.digests([caller.id, *opened])[0][:32]
+
+
+async def listing_of(
+    client: Client,
+    server: McpServer,
+    digest: str,
+    max_age_seconds: float,
+    caller: Caller | None = None,
+    variant: str | None = None,
+) -> mcp.ServerListing:
+    """Return a list of the server's tools that is not older, from its workflow; with `variant`, that of the caller.
 
     A server that cannot be listed now has its last list, and `error`. Raises `TemporalError`.
     """
+    request = mcp.ListServerInput(server=server.name, config_digest=digest, max_age_seconds=max_age_seconds)
+    if caller is not None and variant is not None:
+        secrets = {name: caller.server_secrets[name] for name in server.caller_secrets}
+        request = request.model_copy(update={"caller_id": caller.id, "caller_secrets": secrets})
     return await update_with_start(
         client,
         mcp.LIST_TOOLS_UPDATE,
-        mcp.ListServerInput(server=server.name, config_digest=digest, max_age_seconds=max_age_seconds),
+        request,
         mcp.ServerListing,
         mcp.SERVER_WORKFLOW,
         mcp.ServerState(server=server.name, kind=server.kind),
-        id=mcp.server_workflow_id(server.name),
+        id=mcp.server_workflow_id(server.name, variant),
         task_queue=TOOLS_TASK_QUEUE,
     )
 

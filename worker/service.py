@@ -204,7 +204,8 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
 
 def _server_activities(settings: WorkerSettings, client: Client, file: ServersFile) -> McpServerActivities:
     queue = f"{SERVERS_TASK_QUEUE}-{uuid.uuid4().hex[:12]}"
-    return McpServerActivities(file, client, output_objects(settings), queue=queue, workflows_queue=TOOLS_TASK_QUEUE)
+    objects, sealer = output_objects(settings), sealer_from(settings)
+    return McpServerActivities(file, client, objects, sealer, queue=queue, workflows_queue=TOOLS_TASK_QUEUE)
 
 
 def _servers_workers(client: Client, settings: WorkerSettings, servers: McpServerActivities) -> list[Worker]:

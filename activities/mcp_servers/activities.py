@@ -5,6 +5,7 @@ return the results of tools unchanged, but for what concerns the session alone: 
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
@@ -14,7 +15,7 @@ from temporalio import activity
 from temporalio.common import RetryPolicy
 
 from outlast.activities.actors.activities import fetch_actor_definition
-from outlast.activities.contracts import Caller, ErrorCategory
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import RETRYABLE, ToolFailure, as_activity_failure, redact
 from outlast.activities.heartbeat import heartbeating
 from outlast.activities.mcp_servers import contracts as mcp
@@ -171,6 +172,20 @@ def as_mcp_answer(answer: dict[str, Any]) -> mcp.McpAnswer:
 def mcp_failure(category: ErrorCategory, message: str, hint: str | None = None) -> ToolFailure:
     """Return a failure of this category, retryable as the category is, without secrets in its message."""
     return ToolFailure.of(category, redact(message), hint, retryable=category in RETRYABLE)
+
+
+def without_secrets(server: str, missing: Sequence[str], *, tool: str = "") -> ToolFailure:
+    """Return the failure of a call whose caller lacks these secrets for an MCP server."""
+    header = f"Outlast-Secret-{missing[0].replace('_', '-').title()}"
+    return ToolFailure(
+        ErrorEnvelope.permanent(
+            ErrorCategory.AUTHENTICATION,
+            tool,
+            f"The MCP server {server} needs a secret of the caller: {' and '.join(missing)}. The tool was not called.",
+            hint=f"Send it with each request in the header {header}, or ask the operator to name it in the policy "
+            f"file: server_secrets.{missing[0]} of the caller.",
+        )
+    )
 
 
 def not_connected(error: ToolFailure, request: mcp.CallMcpToolInput) -> ToolFailure:

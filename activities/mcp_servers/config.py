@@ -5,6 +5,7 @@ commas are read. Texts of `command`, `args`, `env`, `cwd`, `url` and `headers` m
 
     ${NAME}, ${env:NAME}, ${NAME:-default}    a variable of this process
     ${secret:NAME}                            the variable NAME, or the content of the file that NAME_FILE names
+    ${caller:NAME}                            a secret of the caller, in args, env and headers; inserted for each call
     ${input:some-id}                          an input of VS Code: as ${secret:SOME_ID}, or the default of the input
     ${workspaceFolder}, ${userHome}           folders: that of the file, and that of the user
     $${                                       the text `${`
@@ -42,6 +43,8 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_NAME_CHARS = 32
 SERVER_NAME = re.compile(rf"(?!.*__)[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}(?<!_)")
 """`__` separates a server's name from that of its tool, so a name has no `__` in it and no `_` at its end."""
+CALLER_SECRET = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
+"""The name of a secret of callers."""
 DEFAULT_IDLE_SECONDS = 600.0
 log = logging.getLogger("outlast.mcp_servers")
 
@@ -146,6 +149,19 @@ class StdioServer:
     options: ServerOptions = field(default_factory=ServerOptions)
     problem: str | None = None
     """Reason why this process cannot start the server, such as a variable that is not set; without secrets."""
+    caller_secrets: tuple[str, ...] = ()
+    """Names of the secrets of callers that its texts need."""
+    inserted: ToolSecrets = field(default_factory=lambda: ToolSecrets({}), repr=False, compare=False)
+    """The secrets of a caller that its texts contain. They are hidden in what the server says."""
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> "StdioServer":
+        """Return the server with the secrets of a caller. Without one of them, the text that needs it is left out.
+
+        Raises `ValueError` for a value that cannot be inserted, without the value.
+        """
+        args = tuple(text for one in self.args if (text := _inserted(one, secrets)) is not None)
+        env = {name: text for name, one in self.env.items() if (text := _inserted(one, secrets)) is not None}
+        return replace(self, args=args, env=env, inserted=ToolSecrets(secrets))
 
     @property
     def kind(self) -> Literal["stdio"]:
@@ -168,6 +184,17 @@ class HttpServer:
     options: ServerOptions = field(default_factory=ServerOptions)
     problem: str | None = None
     """Reason why this process cannot use the server, such as a variable that is not set; without secrets."""
+    caller_secrets: tuple[str, ...] = ()
+    """Names of the secrets of callers that its texts need."""
+    inserted: ToolSecrets = field(default_factory=lambda: ToolSecrets({}), repr=False, compare=False)
+    """The secrets of a caller that its texts contain. They are hidden in what the server says."""
+
+    def with_secrets(self, secrets: Mapping[str, str]) -> "HttpServer":
+        """As `StdioServer` does."""
+        headers = {name: text for name, one in self.headers.items() if (text := _inserted(one, secrets)) is not None}
+        if bad := next((name for name, text in headers.items() if not _is_header_value(text)), None):
+            raise ValueError(f"a secret of the caller has characters that the header {bad} cannot have")
+        return replace(self, headers=headers, inserted=ToolSecrets(secrets))
 
     @property
     def kind(self) -> Literal["http"]:
@@ -182,6 +209,29 @@ class HttpServer:
 
 
 McpServer = StdioServer | HttpServer
+_HELD_PLACE = re.compile("\0([A-Z][A-Z0-9_]*)\0")
+"""Place of a caller's secret in a text. No text of the file contains NUL."""
+
+
+def _held_place(form: str) -> str:
+    if (found := CALLER_SECRET.fullmatch(form.removeprefix("caller:"))) is None:
+        raise ValueError("${caller:NAME} needs a name of upper-case letters, digits and _")
+    return f"\0{found[0]}\0"
+
+
+def _inserted(text: str, secrets: Mapping[str, str]) -> str | None:
+    """Insert secrets of the caller into a text of the file; None without one that it needs."""
+    if not all(name in secrets for name in _HELD_PLACE.findall(text)):
+        return None
+    return _HELD_PLACE.sub(lambda found: secrets[found[1]], text)
+
+
+def _names_in(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_HELD_PLACE.findall(" ".join(texts))))
+
+
+def _is_header_value(text: str) -> bool:
+    return text.isascii() and text.isprintable()
 
 
 def is_reached_alike(one: McpServer, other: McpServer) -> bool:
@@ -492,18 +542,25 @@ class _Reader:
         folder = Path(self._resolved(cwd, unset) if cwd is not None else "").expanduser()
         if not command.strip() and not unset:
             self._problem(entry.nearest(["command"]), "is not a program")
-        return StdioServer(name, command, tuple(args), env, self._folder / folder, options, "; ".join(unset) or None)
+        problem, needed = "; ".join(unset) or None, _names_in((*args, *env.values()))
+        self._check_no_secrets(entry, command, str(folder))
+        return StdioServer(name, command, tuple(args), env, self._folder / folder, options, problem, needed)
 
     def _http(self, name: str, entry: _Value, options: ServerOptions, unset: list[str]) -> HttpServer:
         address = self._address(entry)
         url = self._resolved(address, unset)
         headers = self._map(entry.get("headers"), unset)
         for key, value in headers.items():
-            if _HEADER_NAME.fullmatch(key) is None or not value.isascii() or not value.isprintable():
+            if _HEADER_NAME.fullmatch(key) is None or not _is_header_value(_HELD_PLACE.sub("", value)):
                 self._problem(entry.nearest(["headers", key]), "is not a valid name or value of a header")
         if address is not None and not unset and (reason := _wrong_address(url)):
             self._problem(address, reason)
-        return HttpServer(name, url, headers, options, "; ".join(unset) or None)
+        self._check_no_secrets(entry, url)
+        return HttpServer(name, url, headers, options, "; ".join(unset) or None, _names_in(headers.values()))
+
+    def _check_no_secrets(self, entry: _Value, *texts: str) -> None:
+        if _names_in(texts):
+            self._problem(entry, "has ${caller:...} where it is not allowed: only `args`, `env` and `headers` may")
 
     def _list(self, value: _Value | None) -> list[_Value]:
         if value is not None and not isinstance(value.value, list):
@@ -518,7 +575,7 @@ class _Reader:
         for key, one in value.members if value is not None else ():
             if one.value is not None:
                 found[key] = self._resolved(one, unset)
-                if _SECRET_NAME.search(key):
+                if _SECRET_NAME.search(key) and "\0" not in found[key]:
                     hide_in_logs(key, found[key].removeprefix("Bearer "))
         return found
 
@@ -700,9 +757,12 @@ class _Texts:
         """Return the value of a reference. Raises `ValueError` and `MissingSecret`."""
         if form in self._fixed:
             return self._fixed[form]
+        if form.startswith("caller:"):
+            return _held_place(form)
         found = _VARIABLE.fullmatch(form)
         if found is None:
-            raise ValueError("${...} has an unknown form; write ${NAME}, ${NAME:-default} or ${secret:NAME}")
+            forms = "${NAME}, ${NAME:-default}, ${secret:NAME} or ${caller:NAME}"
+            raise ValueError(f"${{...}} has an unknown form; write {forms}")
         kind, name, default = found["kind"], found["name"], (found["default"] or "")[2:]
         if kind == "input":
             return self._input(name)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.contracts import Caller, Contract
+from outlast.activities.contracts import Caller, Contract, SealedSecret
 from outlast.activities.outputs.contracts import DEFAULT_TTL_SECONDS, OutputScope, StoredOutput
 from outlast.activities.spending.contracts import SpendingCaps
 
@@ -117,9 +117,9 @@ SESSION_LOST: Final = "The session with the MCP server"
 """The beginning of the message of the first call after a session was lost, which was not sent."""
 
 
-def server_workflow_id(server: str) -> str:
-    """Return the id of the workflow that keeps the state of this server."""
-    return SERVER_WORKFLOW_PREFIX + server
+def server_workflow_id(server: str, variant: str | None = None) -> str:
+    """Return the id of the workflow that keeps the state of this server; with `variant`, that of a caller's list."""
+    return SERVER_WORKFLOW_PREFIX + server + (f".{variant}" if variant else "")
 
 
 class Verify(Contract):
@@ -162,6 +162,8 @@ class ListServerInput(Contract):
     server: str
     config_digest: str = Field(description="`Servers.digest`: a list of another configuration is not reused.")
     max_age_seconds: float = Field(default=0.0, description="A list that is not older is returned at once.")
+    caller_id: str | None = Field(default=None, description="Caller whose list it is; None for that of all.")
+    caller_secrets: dict[str, SealedSecret] = Field(default_factory=dict, description="Of that caller.")
 
 
 class ServerListing(Contract):
@@ -255,6 +257,7 @@ class CallServerToolInput(Contract):
     timeout_seconds: float | None = Field(default=None, description="Limit for the answer, in seconds.")
     scope: OutputScope | None = Field(default=None, description="Owner of an answer that is too large to return.")
     ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, description="Time that such an answer is kept.")
+    caller_secrets: dict[str, SealedSecret] = Field(default_factory=dict, description="`Caller.server_secrets`.")
 
 
 class ServerAnswer(Contract):

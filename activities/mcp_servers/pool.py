@@ -6,21 +6,24 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
+from types import MappingProxyType
 from typing import Any, Literal
 
 import httpx2
 import mcp_types
+from cachetools import LRUCache
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
 
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.mcp_servers import contracts as mcp
-from outlast.activities.mcp_servers.activities import mcp_failure
+from outlast.activities.mcp_servers.activities import mcp_failure, without_secrets
 from outlast.activities.mcp_servers.config import (
     HttpServer,
     McpServer,
@@ -55,6 +58,9 @@ _RULES = AddressRules(allow_private=True)
 
 _SINGLE: frozenset[mcp.SessionScope] = frozenset({"call", "task"})
 """Scopes of sessions that end with their call: a task makes one call."""
+_REFUSALS = frozenset({ErrorCategory.AUTHENTICATION, ErrorCategory.PERMISSION})
+_MAX_HEALTHS = 10_000
+_NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 Note = Callable[[str, str, Literal["ended", "lost", "restarted"]], Awaitable[None]]
 """Reports an event of a session, by server and key."""
 _relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=None)
@@ -233,7 +239,7 @@ class ServerPool:
         self._sessions: dict[tuple[str, str], Session] = {}
         self._lost = set[tuple[str, str]]()
         """Sessions whose end their next call has to be told."""
-        self._health: dict[str, _Health] = {}
+        self._health = LRUCache[tuple[str, str], _Health](_MAX_HEALTHS)
         self._single: dict[str, asyncio.Semaphore] = {}
         self._watches = set[asyncio.Task[None]]()
 
@@ -250,6 +256,17 @@ class ServerPool:
             raise mcp_failure(ErrorCategory.VALIDATION, f"The MCP server {name} cannot be used: {server.problem}.")
         return server
 
+    def server_of_caller(self, name: str, secrets: Mapping[str, str]) -> McpServer:
+        """Return the server with the secrets of a caller. Raises `ToolFailure`, also for one that is missing."""
+        server = self.server(name)
+        missing = [secret for secret in server.caller_secrets if secret not in secrets]
+        if missing:
+            raise without_secrets(name, missing)
+        try:
+            return server.with_secrets(secrets)
+        except ValueError as error:
+            raise mcp_failure(ErrorCategory.VALIDATION, f"The MCP server {name} was not called: {error}.") from None
+
     def keeps_no_state(self, name: str, scope: mcp.SessionScope) -> bool:
         """Return True if every worker may have its own session of this scope: nothing is lost with it."""
         options = self.server(name).options
@@ -259,19 +276,37 @@ class ServerPool:
         """Note that a session was lost with its worker."""
         self._lost.add((name, key))
 
-    async def listing(self, name: str) -> mcp.ServerListing:
-        """Return what a server offers, from a session of its own. Raises `ToolFailure`."""
-        server, health = self.server(name), self._health_of(name)
+    async def common_listing(self, name: str) -> mcp.ServerListing:
+        """Return what a server offers to nobody in particular: nothing, if it lists its tools only with the secrets of
+        a caller. Raises `ToolFailure`.
+        """
+        server = self.server(name)
+        try:
+            return await self.listing(name)
+        except ToolFailure as error:
+            if not server.caller_secrets or error.envelope.category not in _REFUSALS:
+                raise
+            note = "Its tools are listed with the secrets of each caller."
+            return mcp.ServerListing(server=name, notes=(note,), listed_at=datetime.now(UTC), kind=server.kind)
+
+    async def listing(self, name: str, secrets: Mapping[str, str] | None = None) -> mcp.ServerListing:
+        """Return what a server offers, from a session of its own; without `secrets`, what it offers to nobody in
+        particular. Raises `ToolFailure`.
+        """
+        server = self.server(name).with_secrets({}) if secrets is None else self.server_of_caller(name, secrets)
+        health = self._health_of(server)
         session = Session(server, self._guard)
         session.holders = 1
         try:
             client = await session.client()
             tools, notes = await listed_tools(client.session)
+            offered = [server_tool_of(tool) for tool in tools if server.options.uses(tool.name)]
+            hide = server.inserted.hide_in
             listing = mcp.ServerListing(
                 server=name,
-                tools=tuple(server_tool_of(tool) for tool in tools if server.options.uses(tool.name)),
-                notes=notes,
-                instructions=client.instructions,
+                tools=tuple(mcp.ServerTool.model_validate(hide(tool.model_dump())) for tool in offered),
+                notes=hide(notes),
+                instructions=hide(client.instructions),
                 protocol=client.protocol_version,
                 listed_at=datetime.now(UTC),
                 kind=server.kind,
@@ -286,14 +321,22 @@ class ServerPool:
         health.recovered()
         return listing
 
-    async def call(self, request: mcp.CallServerToolInput, arguments: dict[str, Any], relay: Relay) -> dict[str, Any]:
-        """Return the raw result of the tool. Raises `ToolFailure`: of the category `outcome_unknown` if the request was
-        sent and its answer was lost.
+    async def call(
+        self,
+        request: mcp.CallServerToolInput,
+        arguments: dict[str, Any],
+        relay: Relay,
+        secrets: Mapping[str, str] = _NO_SECRETS,
+    ) -> dict[str, Any]:
+        """Return the raw result of the tool. `secrets` are those of the caller, in the clear; `request.session_key`
+        depends on them.
+
+        Raises `ToolFailure`: of the category `outcome_unknown` if the request was sent and its answer was lost.
         """
-        server = self.server(request.server)
+        find = partial(self.server_of_caller, request.server, secrets)
         for _ in range(_MAX_LOST_BEFORE_CALL):
             try:
-                async with self._session(server, request, relay) as session:
+                async with self._session(find, request, relay) as session:
                     return await self._call_in(session, request, arguments, relay)
             except _LostBeforeCall:
                 if not self.keeps_no_state(request.server, request.session):
@@ -328,7 +371,9 @@ class ServerPool:
             limit = asyncio.timeout(request.timeout_seconds)
             try:
                 async with limit:
-                    return await call_to_its_end(client.session, request.tool, arguments, relay)
+                    relay.hide = session.server.inserted.hide_in
+                    raw = await call_to_its_end(client.session, request.tool, arguments, relay)
+                    return relay.hide(raw)
             except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
                 if limit.expired():
                     raise _timed_out(request) from None
@@ -365,10 +410,11 @@ class ServerPool:
 
     @asynccontextmanager
     async def _session(
-        self, server: McpServer, request: mcp.CallServerToolInput, relay: Relay
+        self, find: Callable[[], McpServer], request: mcp.CallServerToolInput, relay: Relay
     ) -> AsyncGenerator[Session]:
+        server = find()
         if request.session not in _SINGLE:
-            session = await self._shared_session(server, request, relay)
+            session = await self._shared_session(find, request, relay)
             try:
                 yield session
             finally:
@@ -378,15 +424,18 @@ class ServerPool:
         if slots.locked():
             relay.waits(f"Waiting for other calls of the MCP server {server.name}.")
         async with slots:
-            session = await self._opened(server.name, relay)
+            session = await self._opened(find, relay)
             try:
                 yield session
             finally:
                 session.release()
                 session.close()
 
-    async def _shared_session(self, server: McpServer, request: mcp.CallServerToolInput, relay: Relay) -> Session:
+    async def _shared_session(
+        self, find: Callable[[], McpServer], request: mcp.CallServerToolInput, relay: Relay
+    ) -> Session:
         """Return the open session of this key, or open one. Raises the failure that tells of a lost one, once."""
+        server = find()
         place = (server.name, request.session_key)
         session = self._sessions.get(place)
         if session is not None and session.is_open and not is_reached_alike(session.server, server):
@@ -399,7 +448,7 @@ class ServerPool:
             self._lost.discard(place)
             if not self.keeps_no_state(server.name, request.session) and not await self._only_reads(server, request):
                 raise _session_lost(server.name)
-        return await self._opened(server.name, relay, place)
+        return await self._opened(find, relay, place)
 
     async def _only_reads(self, server: McpServer, request: mcp.CallServerToolInput) -> bool:
         """Return True for a shared session of a server whose tools all can be repeated: no state was lost."""
@@ -411,17 +460,21 @@ class ServerPool:
             return False
         return all(tool.read_only or tool.idempotent for tool in listing.tools)
 
-    async def _opened(self, name: str, relay: Relay, place: tuple[str, str] | None = None) -> Session:
-        """Return an open session, held for the call. While the server cannot be reached, the call waits.
+    async def _opened(
+        self, find: Callable[[], McpServer], relay: Relay, place: tuple[str, str] | None = None
+    ) -> Session:
+        """Return an open session, held for the call. While the server cannot be reached, the call waits. `find` returns
+        the server as the file has it at that time.
 
         Raises `ToolFailure` for an error that lasts, such as a program that does not exist.
         """
-        health = self._health_of(name)
+        server = find()
+        name, health = server.name, self._health_of(server)
         while True:
             while (pause := health.pause_seconds) > 0:
                 relay.waits(f"Waiting for the MCP server {name}, which is tried again: {health.reason}")
                 await asyncio.sleep(pause)
-            session = self._begun(name, place)
+            session = self._begun(find, place)
             try:
                 await session.client()
             except asyncio.CancelledError:
@@ -439,13 +492,13 @@ class ServerPool:
                     health.recovered()
                 return session
 
-    def _begun(self, name: str, place: tuple[str, str] | None) -> Session:
+    def _begun(self, find: Callable[[], McpServer], place: tuple[str, str] | None) -> Session:
         """Return the session of `place` that is open or being opened, else begin one; held for the call."""
         present = self._sessions.get(place) if place is not None else None
         if present is not None and present.is_open:
             present.holders += 1
             return present
-        session = Session(self.server(name), self._guard)
+        session = Session(find(), self._guard)
         session.holders = 1
         if place is not None:
             self._sessions[place] = session
@@ -466,12 +519,12 @@ class ServerPool:
         if session.opened_at == 0.0:
             return
         if was_closed:
-            self._health_of(place[0]).recovered()
+            self._health_of(session.server).recovered()
             await self._note(*place, "ended")
             return
         if not session.is_told:
             self._lost.add(place)
-        health = self._health_of(place[0])
+        health = self._health_of(session.server)
         if time.monotonic() - session.opened_at < _STABLE_SECONDS:
             health.failed("its process or connection ended soon after its start")
         else:
@@ -479,8 +532,9 @@ class ServerPool:
         _log.warning("The session with the MCP server %s was lost", place[0])
         await self._note(*place, "restarted")
 
-    def _health_of(self, name: str) -> _Health:
-        return self._health.setdefault(name, _Health())
+    def _health_of(self, server: McpServer) -> _Health:
+        """Return the health of a server; of one with secrets, for these: wrong ones must not stop other callers."""
+        return self._health.setdefault((server.name, server.inserted.digest), _Health())
 
 
 async def _package_of(server: McpServer) -> mcp.ServerPackage | None:
@@ -499,7 +553,7 @@ def failure_of(error: BaseException, server: McpServer) -> ToolFailure:
     if isinstance(error, ToolFailure):
         return error
     category, reason = _described(error, server)
-    return mcp_failure(category, f"The MCP server {server.name} {reason}")
+    return mcp_failure(category, f"The MCP server {server.name} {server.inserted.hide(reason)}")
 
 
 def _described(error: BaseException, server: McpServer) -> tuple[ErrorCategory, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,9 +11,9 @@ from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError
 
-from outlast.activities.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory, SealedSecret
 from outlast.activities.failures.classify import ToolFailure, as_activity_failure
-from outlast.activities.failures.exceptions import OutputError
+from outlast.activities.failures.exceptions import OutputError, SealError
 from outlast.activities.heartbeat import HandedOver, heartbeating
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import (
@@ -28,6 +29,7 @@ from outlast.activities.outputs.jmespath_client import expressions
 from outlast.activities.outputs.jmespath_process import Query
 from outlast.activities.outputs.output_format import stored_output
 from outlast.activities.outputs.writer import OutputWriter
+from outlast.activities.secrets import SecretSealer, server_secret_purpose
 from outlast.activities.workflow_requests import ignore_missing, until_accepted, update_with_start
 
 SERVER_CALL_HEARTBEAT_TIMEOUT = timedelta(seconds=15)
@@ -54,10 +56,18 @@ class McpServerActivities:
     """Lists and calls tools of the MCP servers in the operator's file."""
 
     def __init__(
-        self, file: ServersFile, client: Client, objects: OutputObjects, *, queue: str, workflows_queue: str
+        self,
+        file: ServersFile,
+        client: Client,
+        objects: OutputObjects,
+        sealer: SecretSealer,
+        *,
+        queue: str,
+        workflows_queue: str,
     ) -> None:
         """`queue` is this worker's own. The workflows of servers are on `workflows_queue`."""
         self._client = client
+        self._sealer = sealer
         self._objects = objects
         self.queue = queue
         """Queue of this worker, for calls of its sessions."""
@@ -76,7 +86,10 @@ class McpServerActivities:
         """Return the tools of a server now, from a session of its own."""
         with as_activity_failure():
             async with heartbeating():
-                return await self._pool.listing(request.server)
+                if request.caller_id is None:
+                    return await self._pool.common_listing(request.server)
+                secrets = self._secrets(request.server, request.caller_id, request.caller_secrets)
+                return await self._pool.listing(request.server, secrets)
 
     @activity.defn
     async def call_server_tool(self, request: mcp.CallServerToolInput) -> mcp.ServerAnswer:
@@ -92,6 +105,8 @@ class McpServerActivities:
         with as_activity_failure():
             try:
                 async with heartbeating() as heartbeats:
+                    secrets = self._secrets(request.server, request.caller_id, request.caller_secrets)
+                    request = self._with_own_session(request, secrets)
                     has_place = not self._pool.keeps_no_state(request.server, request.session)
                     if has_place and not request.is_placed:
                         place = await self._place(request)
@@ -101,7 +116,7 @@ class McpServerActivities:
                             self._pool.mark_lost(request.server, request.session_key)
                     relay = Relay(heartbeats, caller_id=request.caller_id, queue=self.queue if has_place else None)
                     try:
-                        answer = await self._pool.call(request, dict(request.arguments), relay)
+                        answer = await self._pool.call(request, dict(request.arguments), relay, secrets)
                     finally:
                         was_sent = relay.was_sent
                     refuse_unknown_result(answer)
@@ -129,6 +144,30 @@ class McpServerActivities:
             except OutputError as error:
                 raise ToolFailure(error.envelope()) from None
             return found if isinstance(found, bool) else None
+
+    def _secrets(self, server: str, caller_id: str, sealed: Mapping[str, SealedSecret]) -> dict[str, str]:
+        """Return the caller's secrets that the server needs, in the clear."""
+        needed = self._pool.server(server).caller_secrets
+        purpose = server_secret_purpose(caller_id)
+        try:
+            return {
+                name: self._sealer.open(sealed[name], purpose=purpose).get_secret_value()
+                for name in needed
+                if name in sealed
+            }
+        except SealError as error:
+            raise ToolFailure.of(
+                ErrorCategory.AUTHENTICATION, f"A secret for {server} cannot be opened: {error}"
+            ) from None
+
+    def _with_own_session(
+        self, request: mcp.CallServerToolInput, secrets: Mapping[str, str]
+    ) -> mcp.CallServerToolInput:
+        """Give each caller and each value of its secrets a separate session."""
+        if not secrets:
+            return request
+        digest = self._sealer.digests([request.caller_id, *(f"{name}={secrets[name]}" for name in sorted(secrets))])[0]
+        return request.model_copy(update={"session_key": f"{request.session_key}-{digest[:32]}"})
 
     async def _place(self, request: mcp.CallServerToolInput) -> mcp.SessionPlace:
         placed = mcp.PlaceSessionInput(

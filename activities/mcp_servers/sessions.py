@@ -51,6 +51,8 @@ class Relay:
         """`queue` is that of the worker, if the session belongs to it."""
         self.caller_id = caller_id
         self.was_sent = False
+        self.hide: Callable[[Any], Any] = lambda value: value
+        """Hides the secrets of the caller in what the server says."""
         self._heartbeats = heartbeats
         self._queue = queue
         self._numbers = itertools.count(1)
@@ -87,13 +89,13 @@ class Relay:
 
     def waits(self, message: str) -> None:
         """Show why the call has not been sent yet."""
-        waiting = mcp.CallProgress(done=0, message=redact(message)[:_MAX_MESSAGE_CHARS])
+        waiting = mcp.CallProgress(done=0, message=redact(self.hide(message))[:_MAX_MESSAGE_CHARS])
         self._heartbeats.send(mcp.CallPhase(sent=False, progress=waiting, queue=self._queue))
 
     async def progressed(self, progress: float, total: float | None, message: str | None) -> None:
         """Report `notifications/progress` of the call."""
         shown = message or (f"{progress:g} of {total:g}" if total else f"{progress:g}")
-        reached = mcp.CallProgress(done=progress, total=total, message=redact(shown)[:_MAX_MESSAGE_CHARS])
+        reached = mcp.CallProgress(done=progress, total=total, message=redact(self.hide(shown))[:_MAX_MESSAGE_CHARS])
         self._heartbeats.send(mcp.CallPhase(sent=True, progress=reached, queue=self._queue))
 
     async def elicit(
@@ -132,7 +134,7 @@ class Relay:
 
     async def _ask(self, method: Any, message: str, **question: Any) -> mcp.RelayedAnswer | mcp_types.ErrorData:
         key = f"relayed-{next(self._numbers)}"
-        asked = mcp.RelayedQuestion(key=key, method=method, message=message, **question)
+        asked = mcp.RelayedQuestion(key=key, method=method, message=self.hide(message), **self.hide(question))
         while True:
             try:
                 return await self._ask_workflow(asked)

@@ -129,7 +129,7 @@ async def stdio_transport(
         async with anyio.create_task_group() as group:
             group.start_soon(_read_messages, server.name, process, incoming_writer, has_ended)
             group.start_soon(_write_messages, process, outgoing_reader, incoming_writer)
-            group.start_soon(_log_errors, server.name, process)
+            group.start_soon(_log_errors, server, process)
             try:
                 yield incoming, outgoing
             finally:
@@ -264,7 +264,7 @@ async def _write_messages(process: asyncio.subprocess.Process, sent: Any, receiv
         await received.aclose()
 
 
-async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
+async def _log_errors(server: StdioServer, process: asyncio.subprocess.Process) -> None:
     """Log the standard error of the server, line by line. Of too many lines, some are left out: a server that waits
     until its lines are read would answer no calls.
     """
@@ -281,14 +281,18 @@ async def _log_errors(server: str, process: asyncio.subprocess.Process) -> None:
                     left_out += 1
                     continue
                 if left_out:
-                    _log.warning("MCP server %s: %d lines of its standard error were left out", server, left_out)
+                    _log.warning("MCP server %s: %d lines of its standard error were left out", server.name, left_out)
                     left_out = 0
-                if text := without_credentials(line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()):
-                    _log.info("MCP server %s: %s", server, text)
+                if text := without_credentials(server.inserted.hide(_line(line))):
+                    _log.info("MCP server %s: %s", server.name, text)
             if chunk:
                 await asyncio.sleep(_FLOOD_PAUSE_SECONDS if left_out else 0)
                 continue
         return
+
+
+def _line(line: bytes) -> str:
+    return line[:_MAX_LOG_LINE_BYTES].decode(errors="replace").strip()
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -2,10 +2,13 @@
 
 import asyncio
 import hmac
+import logging
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from cachetools import TTLCache
 from pydantic import SecretStr
@@ -13,7 +16,7 @@ from pydantic import SecretStr
 from outlast.activities.contracts import Caller, ErrorCategory
 from outlast.activities.failures.classify import classify
 from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets import SecretSealer
+from outlast.activities.secrets import SecretSealer, server_secret_purpose
 from outlast.api import errors
 from outlast.api.access.api_keys import PREFIX, KeyVerifier
 from outlast.api.access.limits.rate_limits import WRONG_TOKEN, FailedCredentials, digest_of
@@ -26,13 +29,14 @@ from outlast.api.access.oauth.access_tokens import (
     looks_like_access_token,
 )
 from outlast.api.access.oauth.resource import OAuthResource
-from outlast.api.access.policy.contracts import Anonymous, CallerEntry, KeyEntry, Policy, Reach, Scope
+from outlast.api.access.policy.contracts import Anonymous, CallerEntry, KeyEntry, Policy, Reach, Scope, SecretPlace
 from outlast.api.access.policy.source import PolicySource
 from outlast.api.access.principal import ALL_BUT_ADMIN, LOCAL, Leases, Principal, Validity
 from outlast.api.audit.log import AuditLog
 from outlast.api.audit.records import AuditEvent
 from outlast.api.settings import ApiSettings, parse_entries
 
+log = logging.getLogger("outlast.api")
 _WITH_KEYS = ("key:", "jwt:")
 """Kinds of callers whose account the policy or the server provides. Others have their own, or are the operator."""
 _ACCOUNT_SECONDS = 600
@@ -96,7 +100,8 @@ class CallerResolver:
             if self.resource is not None:
                 error.challenge = self.resource.challenge(error=str(error) if bearer else None)
             raise
-        return replace(principal, on_refusal=partial(self._record_refusal, principal))
+        caller = self._with_server_secrets(principal.caller)
+        return replace(principal, caller=caller, on_refusal=partial(self._record_refusal, principal))
 
     def resumed(self, caller_id: str, key_id: str | None, credential: str) -> Principal:
         """The principal of an API key that was shown before, by its `key_digest`. Raises `Unauthenticated`.
@@ -135,7 +140,26 @@ class CallerResolver:
             raise errors.Unauthenticated(
                 f"{caller.id} no longer has a credential that this server accepts. Its work is not started."
             )
-        return self._with_policy_token(caller.id)
+        return self._with_server_secrets(self._with_policy_token(caller.id))
+
+    def with_given_secrets(self, principal: Principal, given: Mapping[str, SecretStr]) -> Principal:
+        """Return the principal with secrets for MCP servers that came with the request. They have priority."""
+        if not given:
+            return principal
+        caller, purpose = principal.caller, server_secret_purpose(principal.caller.id)
+        sealed = {name: self._sealer.seal(secret, purpose=purpose) for name, secret in given.items()}
+        secrets = {**caller.server_secrets, **sealed}
+        return replace(principal, caller=caller.model_copy(update={"server_secrets": secrets}))
+
+    def _with_server_secrets(self, caller: Caller) -> Caller:
+        """Return the caller with the secrets for MCP servers that the policy names for it, as far as they exist."""
+        places = self._policy.of(caller.id).server_secrets
+        if not places:
+            return caller
+        purpose = server_secret_purpose(caller.id)
+        found = {name: secret for name, place in places.items() if (secret := _secret_at(place)) is not None}
+        sealed = {name: self._sealer.seal(secret, purpose=purpose) for name, secret in found.items()}
+        return caller.model_copy(update={"server_secrets": sealed})
 
     def _is_known(self, caller_id: str, kind: str, name: str) -> bool:
         """Check that an absent caller has a credential that would be accepted. Raises `ForbiddenScope`."""
@@ -341,6 +365,20 @@ def policy_token(caller_id: str, entry: CallerEntry) -> SecretStr | None:
             text = None
         return _token(text, caller_id, "the file that the policy names")
     return None
+
+
+def _secret_at(place: SecretPlace) -> SecretStr | None:
+    """Return the secret; None, with a line in the log, for one that cannot be read."""
+    try:
+        text = os.environ.get(place.env, "") if place.env is not None else _read_text(place.file)
+    except (OSError, UnicodeDecodeError) as error:
+        log.warning("A secret for MCP servers, %s, cannot be read: %s", place.file, type(error).__name__)
+        return None
+    return SecretStr(text.strip()) if text.strip() else None
+
+
+def _read_text(file: Path | None) -> str:
+    return file.read_text() if file is not None else ""
 
 
 def _token(text: str | None, caller_id: str, place: str) -> SecretStr:

@@ -107,7 +107,7 @@ class Catalogue:
         """Return all tools of `mode`, of MCP servers, and of the default Actors that can be loaded. Raises
         `UnknownToolCalled` for an unknown mode.
         """
-        tools, served = self._base(mode), await self._server_tools()
+        tools, served = self._base(mode), await self._server_tools(caller)
         loaded = [definition for actor in self._actors for definition in await self._load_actor(mode, actor, caller)]
         return registry.tool_set(mode, [*_served(tools).tools.values(), *served.tools.values(), *loaded])
 
@@ -116,7 +116,7 @@ class Catalogue:
         self._base(mode)  # raises for an unknown mode
         if self._has_defaults(mode, caller):
             return await self.tools(mode, caller)
-        served = await self._server_tools()
+        served = await self._server_tools(caller)
         own = OWN_TOOLS.offered(mode, served.tools.values())
         return registry.tool_set(mode, [*_served(own).tools.values(), *served.tools.values()])
 
@@ -133,7 +133,7 @@ class Catalogue:
         """
         chosen = replace(selection, default_selectors=self._selectors, default_actors=self._actors)
         self._base(selection.mode)  # raises for an unknown mode
-        served = await self._server_tools(self._selected_servers(chosen.selectors))
+        served = await self._server_tools(caller, self._selected_servers(chosen.selectors))
         available = self._base(selection.mode, served.tools.values()).tools
         if selection.selectors is None and not self._has_defaults(selection.mode, caller):
             chosen = replace(selection, default_selectors=(), default_actors=())
@@ -169,10 +169,10 @@ class Catalogue:
         name = name if name in base.tools else TOOL_ALIASES.get(name, name)
         if name not in base.tools and self.server_names and name in registry.base_tools(mode).tools:
             # It may collect results of servers' tools, although it is switched off.
-            base = self._base(mode, (await self._server_tools()).tools.values())
+            base = self._base(mode, (await self._server_tools(caller)).tools.values())
         if name in base.tools:
             return base.tools[name]
-        found = await self.servers.find(name) if self.servers is not None else None
+        found = await self.servers.find(name, caller) if self.servers is not None else None
         if found is not None:
             return found
         actor = self._loaded.get((caller.id, name)) or _actor_named(name, self._actors)
@@ -248,8 +248,8 @@ class Catalogue:
             return self.server_names
         return tuple(name for name in self.server_names if any(_means_server(selector, name) for selector in selectors))
 
-    async def _server_tools(self, names: Iterable[str] | None = None) -> OfferedServers:
-        return await self.servers.offered(names) if self.servers is not None else NO_SERVERS
+    async def _server_tools(self, caller: Caller, names: Iterable[str] | None = None) -> OfferedServers:
+        return await self.servers.offered(names, caller) if self.servers is not None else NO_SERVERS
 
     def _base(self, mode: str, beside: Iterable[Tool] = ()) -> registry.ToolSet:
         """Return Outlast's tools that are offered, and those that collect the results of tools `beside` them."""

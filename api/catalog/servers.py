@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
 
+from cachetools import TTLCache
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import TemporalError
 
-from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
 from outlast.activities.mcp_servers import contracts as mcp
+from outlast.activities.mcp_servers.activities import without_secrets
 from outlast.activities.mcp_servers.config import McpServer, ServerOptions, Servers, ServersFile
 from outlast.activities.mcp_servers.pins import (
     PinChange,
@@ -25,9 +27,10 @@ from outlast.activities.mcp_servers.pins import (
     without_quarantined,
 )
 from outlast.activities.mcp_servers.suspicious import flags_of, flags_of_text
+from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import printable, without_hidden
-from outlast.api.errors import PlatformUnavailable, ServerNotFound, ToolQuarantined
-from outlast.worker.server_listings import listing_of, tools_from
+from outlast.api.errors import InvalidCall, PlatformUnavailable, ServerNotFound, ToolQuarantined
+from outlast.worker.server_listings import listing_of, tools_from, variant_of
 from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool_name
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -43,6 +46,8 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 4.0, 120.0
 _IN_USE_SECONDS = 1_800.0
 """A server whose tools nobody has asked for during this time is not listed again."""
 _MAX_INSTRUCTIONS_CHARS = 4_000
+_MAX_CALLERS = 1_000
+_NO_VARIANTS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,8 @@ class ServerNote:
     instructions: str | None = None
     is_missing: bool = False
     """True if its tools are not known."""
+    error: str | None = None
+    """Why they could not be listed the last time."""
 
 
 @dataclass(frozen=True)
@@ -134,16 +141,31 @@ class _Known:
             text = ""
         text = without_hidden(text)
         cut = f"{text[: _MAX_INSTRUCTIONS_CHARS - 1]}…" if len(text) > _MAX_INSTRUCTIONS_CHARS else text
-        return ServerNote(cut or None, is_missing=self.listing is None)
+        return ServerNote(cut or None, is_missing=self.listing is None, error=self.error)
 
 
 class ServerTools:
     """The servers of the file and their tools. Every worker and API process has the same file."""
 
-    def __init__(self, file: ServersFile, client: Client) -> None:
+    def __init__(
+        self,
+        file: ServersFile,
+        client: Client,
+        sealer: SecretSealer,
+        *,
+        caller: Caller | None = None,
+        variants: Mapping[str, str] = _NO_VARIANTS,
+    ) -> None:
+        """With `caller`, these are the tools of servers that list them only with the secrets of that caller;
+        `variants` are the names of its lists.
+        """
         self._file = file
         self._client = client
         self._pins = file.lock.current
+        self._sealer = sealer
+        self._caller = caller
+        self._variants = variants
+        self._of_callers = TTLCache[tuple[object, ...], ServerTools](_MAX_CALLERS, _MAX_AGE_SECONDS)
         self._known: dict[str, _Known] = {}
         self._seen = frozenset(file.current)
         self._asked_at = float("-inf")
@@ -171,8 +193,35 @@ class ServerTools:
         """Call `listener` after each change of the tools."""
         self._listeners.append(listener)
 
-    async def offered(self, names: Iterable[str] | None = None) -> OfferedServers:
-        """Return the tools of these servers (default: all), by their latest lists; waits for those without a list."""
+    async def offered(self, names: Iterable[str] | None = None, caller: Caller | None = None) -> OfferedServers:
+        """Return the tools of these servers (default: all), by their latest lists; waits for those without a list.
+
+        With `caller`, also those of servers that list them only with the secrets of a caller.
+        """
+        common = await self._offered(names)
+        own = await self._offered_to(caller, common) if caller is not None else NO_SERVERS
+        if not own.notes:
+            return common
+        return OfferedServers(MappingProxyType({**common.tools, **own.tools}), {**common.notes, **own.notes})
+
+    async def _offered_to(self, caller: Caller, common: OfferedServers) -> OfferedServers:
+        servers = self.servers
+        unlisted = [name for name in common.notes if name in servers and not common.names_of(name)]
+        variants = {
+            name: variant
+            for name in unlisted
+            if (variant := variant_of(servers[name], caller, self._sealer)) is not None
+        }
+        if not variants:
+            return NO_SERVERS
+        key = (caller.id, *sorted(variants.items()))
+        own = self._of_callers.get(key)
+        if own is None:
+            own = ServerTools(self._file, self._client, self._sealer, caller=caller, variants=variants)
+            self._of_callers[key] = own
+        return await own._offered(variants)
+
+    async def _offered(self, names: Iterable[str] | None = None) -> OfferedServers:
         self._asked_at = time.monotonic()
         self._apply_pins()
         servers = self.servers
@@ -188,21 +237,24 @@ class ServerTools:
                 tools.setdefault(tool_name, tool)
         return OfferedServers(MappingProxyType(tools), {name: known.note for name, known in present.items()})
 
-    async def find(self, tool_name: str) -> Tool | None:
-        """Return the tool of this name. Raises `ToolQuarantined`, and `PlatformUnavailable` if its server has not been
-        listed yet.
+    async def find(self, tool_name: str, caller: Caller) -> Tool | None:
+        """Return the tool of this name. Raises `ToolQuarantined`, `PlatformUnavailable` if its server has not been
+        listed yet, and `InvalidCall` if it is listed only with secrets that the caller lacks.
         """
         servers = [name for name in self.servers if tool_name.startswith(f"{name}{SEPARATOR}")]
         if not servers:
             return None
-        offered = await self.offered(servers)
+        offered = await self.offered(servers, caller)
         found = offered.tools.get(tool_name)
         if found is None and (refusal := self.refusal(tool_name)) is not None:
             raise ToolQuarantined(refusal)
+        for name in servers if found is None else ():
+            lacking = [one for one in self.servers[name].caller_secrets if one not in caller.server_secrets]
+            if lacking and not offered.names_of(name):
+                raise InvalidCall(without_secrets(name, lacking, tool=tool_name).envelope)
         missing = [name for name, note in offered.notes.items() if note.is_missing]
         if found is None and missing:
-            known = self._known.get(missing[0])
-            reason = (known.error if known is not None else None) or "it has not answered yet"
+            reason = offered.notes[missing[0]].error or "it has not answered yet"
             raise PlatformUnavailable(f"The tools of the MCP server {missing[0]!r} are not known: {reason}")
         return found
 
@@ -361,7 +413,8 @@ class ServerTools:
             known.reading = None
 
     async def _list(self, server: McpServer, digest: str, max_age_seconds: float) -> mcp.ServerListing:
-        return await listing_of(self._client, server, digest, max_age_seconds)
+        variant = self._variants.get(server.name)
+        return await listing_of(self._client, server, digest, max_age_seconds, self._caller, variant)
 
     def _take(self, name: str, digest: str, options: ServerOptions, listing: mcp.ServerListing) -> None:
         """Keep a list. One without tools because of an error does not replace another."""

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from outlast.activities.contracts import Caller, Violation
+from outlast.activities.mcp_servers.config import CALLER_SECRET
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.rate_limits import address_of
 from outlast.api.access.principal import Principal
@@ -73,7 +74,25 @@ async def resolved_principal(scope: Scope, callers: CallerResolver) -> Principal
         bearer_token(headers), address=address_of(scope), is_forwarded=was_forwarded(headers)
     )
     set_key(principal.key_id)
-    return principal
+    return callers.with_given_secrets(principal, server_secrets(headers))
+
+
+def server_secrets(headers: Headers) -> dict[str, SecretStr]:
+    """The caller's secrets for MCP servers: `Outlast-Secret-GITHUB-TOKEN` is GITHUB_TOKEN. Raises `BadRequest`."""
+    found: dict[str, SecretStr] = {}
+    for header, value in headers.items():
+        if not header.startswith(_OF_SECRETS):
+            continue
+        name = header.removeprefix(_OF_SECRETS).replace("-", "_").upper()
+        if CALLER_SECRET.fullmatch(name) is None or name in found or not 0 < len(value) <= _MAX_SECRET_CHARS:
+            raise BadRequest(
+                f"The header {header[:100]!r} is not a secret for an MCP server: its name needs letters, digits and "
+                f"hyphens, its value 1 to {_MAX_SECRET_CHARS} characters, and each may be there once."
+            )
+        found[name] = SecretStr(value)
+    if len(found) > _MAX_SECRETS:
+        raise BadRequest(f"A request may have {_MAX_SECRETS} secrets for MCP servers at most.")
+    return found
 
 
 def was_forwarded(headers: Headers) -> bool:
@@ -87,6 +106,10 @@ def bearer_token(headers: Headers) -> SecretStr | None:
     return SecretStr(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
 
 
+_OF_SECRETS = "outlast-secret-"
+"""Beginning of headers with secrets for MCP servers."""
+_MAX_SECRETS = 16
+_MAX_SECRET_CHARS = 8_192
 _READING = frozenset({"GET", "HEAD"})
 _bearer = HTTPBearer(auto_error=False, description="An API key of this server, or your Apify token.")
 

@@ -182,6 +182,7 @@ class McpServers:
             timeout_seconds=server.timeout_seconds,
             scope=self._outputs.scope,
             ttl_seconds=self._call.output.ttl_seconds,
+            caller_secrets=self._call.caller.server_secrets,
         )
 
     def _failed(self, reason: str) -> ErrorEnvelope:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from outlast.activities.bounds import MAX_COUNT, checking_bounds
+from outlast.activities.mcp_servers.config import CALLER_SECRET
 from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import MAX_WAITING, MAX_WAITING_TESTS
@@ -124,6 +125,22 @@ class ResurrectEntry(_Entry):
     max_times: int = Field(ge=0, le=MAX_RESURRECTIONS, description="0: never, even if the call requests it.")
 
 
+class SecretPlace(_Entry):
+    """Where a secret is: in a variable of the API, or in a file."""
+
+    env: str | None = Field(default=None, min_length=1, description="Variable that holds it.")
+    file: Path | None = Field(default=None, description="File that holds it, read for each request.")
+
+    @model_validator(mode="after")
+    def _is_one_place(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise ValueError("name either `env` or `file`")
+        return self
+
+
+SecretName = Annotated[str, Field(pattern=f"^{CALLER_SECRET.pattern}$")]
+
+
 class CallerEntry(_Entry):
     """Settings of one caller, or of all (`[defaults]`)."""
 
@@ -139,6 +156,9 @@ class CallerEntry(_Entry):
     )
     models: tuple[str, ...] = Field(
         default=("*",), description="Models it may use: `provider/model`, `*` for any part."
+    )
+    server_secrets: dict[SecretName, SecretPlace] = Field(
+        default={}, description="Its values for `${caller:NAME}` in the file of MCP servers."
     )
     limits: Limits = Limits()
     spending: Caps = Caps()

@@ -328,3 +328,40 @@ def test_a_changed_secret_is_read_again(tmp_path: Path) -> None:
 def test_the_first_file_must_be_valid(tmp_path: Path) -> None:
     with pytest.raises(ServersFileError, match="has no object"):
         ServersFile(written(tmp_path, "{}"))
+
+
+def test_secrets_of_callers_are_inserted_later(tmp_path: Path) -> None:
+    entry = {
+        "command": "server",
+        "args": ["--key=${caller:KEY}", "$${caller:KEY}"],
+        "env": {"TOKEN": "${caller:TOKEN}", "BOTH": "${caller:KEY}${caller:TOKEN}", "PLAIN": "${NAME:-plain}"},
+    }
+    server = stdio(tmp_path, entry)
+    assert server.problem is None
+    assert server.caller_secrets == ("KEY", "TOKEN")
+    full = server.with_secrets({"KEY": "a-secret-key", "TOKEN": "${HOME}", "OTHER": "x"})
+    assert full.args == ("--key=a-secret-key", "${caller:KEY}")
+    assert full.env == {"TOKEN": "${HOME}", "BOTH": "a-secret-key${HOME}", "PLAIN": "plain"}
+    assert full.inserted.hide("the key is a-secret-key") == "the key is [secret KEY]"
+    partly = server.with_secrets({"KEY": "a-secret-key"})
+    assert partly.env == {"PLAIN": "plain"}
+    assert "a-secret-key" not in repr(full)
+
+
+def test_secrets_of_callers_must_fit_into_headers(tmp_path: Path) -> None:
+    server = http(tmp_path, {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${caller:T}"}})
+    assert server.with_secrets({}).headers == {}
+    assert server.with_secrets({"T": "abc"}).headers == {"Authorization": "Bearer abc"}
+    with pytest.raises(ValueError, match="Authorization") as refused:
+        server.with_secrets({"T": "secret\r\nHost: other"})
+    assert "secret\r\n" not in str(refused.value)
+
+
+def test_secrets_of_callers_are_allowed_in_some_places(tmp_path: Path) -> None:
+    for entry in (
+        {"command": "${caller:T}"},
+        {"command": "server", "cwd": "${caller:T}"},
+        {"url": "https://example.com/${caller:T}"},
+    ):
+        assert "only `args`, `env` and `headers` may" in problem_of(tmp_path, entry)
+    assert "upper-case" in problem_of(tmp_path, {"command": "server", "args": ["${caller:token}"]})

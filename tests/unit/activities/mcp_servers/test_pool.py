@@ -21,7 +21,7 @@ from outlast.activities.mcp_servers.config import ServersFile
 from outlast.activities.mcp_servers.pool import ServerPool
 from outlast.activities.mcp_servers.sessions import Relay
 from tests.support.eventually import eventually
-from tests.support.mcp import effects_server
+from tests.support.mcp import effects_server, secret_server
 
 SERVER = effects_server.__file__
 
@@ -315,3 +315,42 @@ async def test_a_server_that_refuses_the_credentials_fails_the_call_at_once(sett
     assert refused.value.envelope.category is ErrorCategory.AUTHENTICATION
     assert "HTTP status 401" in refused.value.envelope.message
     assert "wrong" not in refused.value.envelope.message
+
+
+async def test_callers_have_sessions_with_their_own_secrets(setting: Setting) -> None:
+    server = {"command": sys.executable, "args": [secret_server.__file__], "env": {"TOKEN": "${caller:TOKEN}"}}
+    setting.write(one=server)
+    async with setting.pool() as pool:
+
+        async def who(secret: str, tool: str = "who") -> dict[str, Any]:
+            request = {"caller_id": "a", "server": "one", "tool": tool, "session": "shared", "session_key": secret[0]}
+            call = mcp.CallServerToolInput.model_validate(request)
+            return await pool.call(call, {}, cast(Relay, Beats()), {"TOKEN": secret} if secret else {})
+
+        for number in (1, 2):
+            for secret in ("first-secret", "second-secret"):
+                told = (await who(secret))["structuredContent"]
+                assert told == {"who": secret_server.digest(secret), "calls": number}
+        leaked = await who("first-secret", "leak")
+        assert leaked["content"][0]["text"] == "The secret is [secret TOKEN]."
+        with pytest.raises(ToolFailure, match="needs a secret of the caller: TOKEN") as refused:
+            await call(pool, "who")
+        assert refused.value.envelope.category is ErrorCategory.AUTHENTICATION
+        common = await pool.common_listing("one")
+        own = await pool.listing("one", {"TOKEN": "first-secret"})
+        assert {tool.name for tool in own.tools} - {tool.name for tool in common.tools} == {
+            f"of-{secret_server.digest('first-secret')}"
+        }
+
+
+async def test_a_server_may_list_its_tools_for_callers_alone(setting: Setting) -> None:
+    with secret_server.serving_secrets() as remote:
+        setting.write(one={"url": f"{remote.url}/mcp", "headers": {"Authorization": "Bearer ${caller:TOKEN}"}})
+        remote.accepted = {"good-secret"}
+        async with setting.pool() as pool:
+            common = await pool.common_listing("one")
+            assert (common.tools, common.error) == ((), None)
+            assert common.notes == ("Its tools are listed with the secrets of each caller.",)
+            assert (await pool.listing("one", {"TOKEN": "good-secret"})).tools
+            with pytest.raises(ToolFailure, match="401"):
+                await pool.listing("one", {"TOKEN": "wrong-secret"})

@@ -14,6 +14,7 @@ from outlast.activities.contracts import Caller
 from outlast.activities.mcp_servers.config import McpServer, ServersFile
 from outlast.activities.mcp_servers.contracts import ServerListing, ServerTool
 from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.secrets import SecretSealer
 from outlast.api.catalog import servers
 from outlast.api.catalog.builtin_tools import BuiltinTools
 from outlast.api.catalog.catalog import Catalogue
@@ -35,7 +36,7 @@ class ListedServers(ServerTools):
     """The servers of a file, listed without a worker: None stands for a server that cannot be listed."""
 
     def __init__(self, path: Path, listings: Mapping[str, tuple[ServerTool, ...] | None]) -> None:
-        super().__init__(ServersFile(path, {}), cast(Client, None))
+        super().__init__(ServersFile(path, {}), cast(Client, None), SecretSealer.ephemeral())
         self.listings = dict(listings)
         self.lists: list[str] = []
 
@@ -226,7 +227,7 @@ async def test_a_server_that_cannot_be_listed_is_named_and_hides_no_other(wiki: 
     assert tools.missing_servers == ("notes",)
     assert "have not answered yet; their tools are added when they do: notes." in server_instructions(tools)
     with pytest.raises(PlatformUnavailable, match="it does not start"):
-        await wiki.find("notes__read")
+        await wiki.find("notes__read", ANYBODY)
 
 
 async def test_the_last_good_list_remains(wiki: ListedServers, monkeypatch: pytest.MonkeyPatch) -> None:
