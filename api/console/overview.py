@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 from outlast.api.console.framework import Context, Section, View
+from outlast.api.console.schedules import firings_of
 from outlast.api.console.tasks import failed_since, whose
 from outlast.contracts.operations import Operations, UsageQuery
 from outlast.contracts.tasks import Task
@@ -17,6 +18,7 @@ from outlast.contracts.webhooks import DeliveryListing
 section = Section("Overview")
 _HOUR = timedelta(hours=1)
 _MOST_REASONS = 8
+_MOST_FIRINGS = 5
 _SLOW_SECONDS = 10
 _VARIABLE = re.compile(
     r"\b(?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{10,}\b|(?<![\d.])(?![45]\d\d\b)\d+(?:\.\d+)*"
@@ -35,7 +37,7 @@ class Reason:
     sample: Task
 
 
-@section.page("", "overview.html", live=("summary", "failures", "batches", "handoffs", "spent"))
+@section.page("", "overview.html", live=("summary", "failures", "batches", "handoffs", "spent", "next"))
 async def overview(view: View) -> Context:
     """Everything at a glance."""
     services, principal = view.services, view.principal
@@ -47,6 +49,7 @@ async def overview(view: View) -> Context:
         view.snapshot("spent", partial(_spent, view)),
         services.deliveries.list(view.caller, DeliveryListing(page_size=100)),
     )
+    schedules = await view.snapshot("schedules", partial(services.schedules.list, view.caller))
     ended = operations.counts
     return {
         "operations": operations,
@@ -56,6 +59,7 @@ async def overview(view: View) -> Context:
         "waiting": len(handoffs),
         "batches": batches.batches,
         "usage": usage,
+        "firings": firings_of(schedules.schedules)[:_MOST_FIRINGS],
         "undelivered": len(deliveries.deliveries),
         "more_undelivered": deliveries.next_page_token is not None,
         "ended": ended.completed_last_hour + ended.failed_last_hour + ended.cancelled_last_hour,

@@ -1,9 +1,10 @@
 """Schedules: what fires in the next 24 hours, and each schedule with its latest firings."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from outlast.api.console.framework import Context, Section, View
-from outlast.contracts.schedules import ScheduleChanges
+from outlast.contracts.schedules import Schedule, ScheduleChanges
 
 section = Section("Schedules")
 _AHEAD = timedelta(hours=24)
@@ -14,10 +15,18 @@ _MAX_FIRINGS = 50
 async def schedules(view: View) -> Context:
     """The next firings of all schedules, and the schedules."""
     page = await view.services.schedules.list(view.caller, page_token=view.of_query("page"))
+    return {
+        "schedules": page.schedules,
+        "firings": firings_of(page.schedules)[:_MAX_FIRINGS],
+        "next_page": page.next_page_token,
+    }
+
+
+def firings_of(found: Iterable[Schedule]) -> list[tuple[datetime, Schedule]]:
+    """What is due in the next 24 hours, in its order; nothing of paused schedules."""
     until = datetime.now(UTC) + _AHEAD
-    due = ((moment, one) for one in page.schedules if not one.paused for moment in one.next if moment <= until)
-    firings = sorted(due, key=lambda firing: (firing[0], firing[1].id))
-    return {"schedules": page.schedules, "firings": firings[:_MAX_FIRINGS], "next_page": page.next_page_token}
+    due = ((moment, one) for one in found if not one.paused for moment in one.next if moment <= until)
+    return sorted(due, key=lambda firing: (firing[0], firing[1].id))
 
 
 @section.page("schedules/{schedule_id}", "schedule.html", live=("head",))

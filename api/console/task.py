@@ -22,7 +22,7 @@ from outlast.contracts.tasks import ResolveRequest, ResurrectRequest, Task, Task
 from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import ToolResult
 
-_TABS = ("timeline", "input", "rows", "log", "answer")
+_TABS = ("timeline", "rows", "answer")
 _SHOWN_ROWS = 50
 _MAX_EVENTS = 200
 _NAMES = {"task_completed": "task ended", "isomorphic_handoff": "question asked", "input_required": "question asked"}
@@ -72,10 +72,8 @@ async def _tab(view: View, owner: Caller, found: Task, tab: str) -> Mapping[str,
             return {**context, **await _answer(view, owner, found), **await _rows(view, owner, found, limit=5)}
         case "rows":
             return await _rows(view, owner, found, limit=_SHOWN_ROWS)
-        case "answer":
-            return await _answer(view, owner, found)
         case _:
-            return {}
+            return await _answer(view, owner, found)
 
 
 async def _steps(view: View, found: Task, now: datetime) -> list[Step]:
