@@ -1,11 +1,15 @@
-"""`python -m tests.support.traces`: replay all recorded calls (an hour), and write the table of docs/mcp-servers.md."""
+"""`python -m tests.support.traces [--share N]`: replay all recorded calls (an hour), or those of every Nth entry, and
+write the table of docs/mcp-servers.md.
+"""
 
+import argparse
 import asyncio
 import os
 import re
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from tests.support.paths import ROOT
@@ -17,13 +21,16 @@ _BETWEEN = re.compile(r"(?<=<!-- traces: begin -->\n).*?(?=<!-- traces: end -->)
 
 def main() -> int:
     """Return 0 if nothing was lost, repeated, or reordered."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.traces", description=__doc__)
+    parser.add_argument("--share", type=int, default=1, metavar="N", help="replay every Nth entry (default 1: all)")
+    effort = replace(ALL, share=parser.parse_args().share)
     problem = TRACES.install()
     if problem is not None:
         print(problem, file=sys.stderr)
         return 1
     folder = Path(tempfile.mkdtemp(prefix="outlast-traces-"))
     print(f"Logs and databases are in {folder}, and stay there after a failure.", file=sys.stderr)
-    report = asyncio.run(Replay(folder, ALL).run())
+    report = asyncio.run(Replay(folder, effort).run())
     print(report.table())
     for wrong in (*report.worlds_that_differ, *report.out_of_order, *report.wrong_answers):
         print(wrong, file=sys.stderr)

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 
+from outlast.workflows.tools.core.server_tools import server_tool_name
 from tests.support.eventually import eventually
 from tests.support.locked_environments import LockedEnvironment
 from tests.support.stacks.chaos_stack import ChaosStack, Part
@@ -27,6 +28,8 @@ TRACES = LockedEnvironment(Path(__file__).with_name("traces.lock"))
 docstring-parser, email-validator and typing-extensions; bfcl-eval and agentdojo are without the rest of what they name,
 which is for models."""
 _WORLDS = Path(worlds.__file__)
+_ENVIRONMENT = {"PYTHONHASHSEED": "0"}
+"""AgentDojo lists participants in the order of a set, which has to be the same in all runs."""
 _AWAY = frozenset({502, 503, 504})
 _OUTCOMES = ("done", "retry")
 
@@ -45,7 +48,7 @@ class Effort:
     """A process of a server kills itself in this call: before its effect, or between effect and answer."""
 
 
-ALL = Effort(share=1, at_once=16, calls_per_kill=200, calls_per_death=60)
+ALL = Effort(share=1, at_once=16, calls_per_kill=100, calls_per_death=40)
 SAMPLE = Effort(share=134, at_once=8, calls_per_kill=12, calls_per_death=6)
 
 
@@ -130,7 +133,7 @@ class Replay:
 
     def _run(self, *order: str) -> str:
         command = (self._python, "-P", str(_WORLDS), order[0], str(self._path), *order[1:])
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=_ENVIRONMENT).stdout
 
     def _servers(self) -> Mapping[str, Any]:
         """One server per rung. Their state is in the database, so a new process has lost nothing; the last one does
@@ -145,7 +148,8 @@ class Replay:
         }
         command = ("-P", str(_WORLDS), "serve", str(self._path), str(self._effort.calls_per_death))
         return {
-            name: {"command": self._python, "args": list(command), "outlast": options[name]} for name in worlds.SERVERS
+            name: {"command": self._python, "args": list(command), "env": _ENVIRONMENT, "outlast": options[name]}
+            for name in worlds.SERVERS
         }
 
     def _tools(self) -> dict[str, Any]:
@@ -181,7 +185,11 @@ class Replay:
             query = "SELECT step, tool, arguments, answer FROM gold WHERE world = ? ORDER BY step"
             for step, tool, arguments, expected in self._database.rows(query, world):
                 given = {**json.loads(arguments), "world": world, "step": step}
-                answer = await self._call(f"{server}__{tool}", given)
+                try:
+                    answer = await self._call(server_tool_name(server, tool), given)
+                except (AssertionError, RuntimeError) as error:
+                    self._wrong_answers.append(f"{world} {step} {tool}: {error!r}")
+                    return  # the calls that follow are lost
                 self._calls += 1
                 if answer != expected:
                     self._wrong_answers.append(f"{world} {step} {tool}: {answer[:200]}")
@@ -201,7 +209,8 @@ class Replay:
                 key = f"{key}-again"
                 task = await self._asked("POST", "/v1/tasks", {"tool": tool, "arguments": arguments}, key=key)
                 continue
-            assert category == "outcome_unknown", (tool, arguments, result)
+            if category != "outcome_unknown":
+                raise RuntimeError(f"{arguments}: {result}")
             known = self._database.executed(arguments["world"], arguments["step"])
             outcome = _OUTCOMES[known is None]
             self._told[f"outcome unknown, resolved as {'done' if known else 'not done, and made again'}"] += 1

@@ -10,6 +10,7 @@ It runs in an environment of its own (`environment.py`), and uses nothing of thi
 """
 
 import ast
+import datetime as dt
 import importlib
 import inspect
 import itertools
@@ -165,7 +166,18 @@ def _suites() -> dict[str, Any]:
     unused = types.ModuleType("agentdojo.agent_pipeline.ground_truth_pipeline")
     unused.GroundTruthPipeline = object  # type: ignore[attr-defined]
     sys.modules.update({pipeline.__name__: pipeline, unused.__name__: unused})
-    return dict(importlib.import_module("agentdojo.task_suite.load_suites").get_suites(_SUITES_VERSION))
+    suites = dict(importlib.import_module("agentdojo.task_suite.load_suites").get_suites(_SUITES_VERSION))
+    for name in ("email_client", "cloud_drive_client"):
+        # E-mails and files have the time of the call, and the two runs have to be equal.
+        module: Any = importlib.import_module(f"agentdojo.default_suites.v1.tools.{name}")
+        module.datetime = types.SimpleNamespace(**{**vars(dt), "datetime": _StoppedClock})
+    return suites
+
+
+class _StoppedClock(dt.datetime):
+    @classmethod
+    def now(cls, tz: dt.tzinfo | None = None) -> dt.datetime:  # type: ignore[override]
+        return dt.datetime(2024, 5, 15, 12, tzinfo=tz)
 
 
 def _dojo_worlds() -> Iterator[World]:
@@ -328,7 +340,7 @@ class Server:
 
     def _die(self, world: str, step: int, *, after: bool) -> None:
         """`kill -9` this process, if it is its time: before it has written anything, or before it answers."""
-        if self._calls < self._deaths or zlib.crc32(f"{world} {step}".encode()) % 2 != after:
+        if not self._deaths or self._calls < self._deaths or zlib.crc32(f"{world} {step}".encode()) % 2 != after:
             return
         if not after:
             self._database.execute("ROLLBACK")  # as the kill does; the next line must stay
