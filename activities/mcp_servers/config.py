@@ -34,8 +34,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, PlainValidator, Va
 from outlast.activities.bounds import MAX_COUNT, MAX_SECONDS
 from outlast.activities.mcp_servers.contracts import SessionScope, Verify
 from outlast.activities.mcp_servers.pins import LockFile, LockFileError, file_version, lock_path
+from outlast.activities.mcp_servers.texts import HELD_PLACE, SECRET_NAME, Texts, inserted, names_in
 from outlast.activities.outputs.jmespath_client import problem_of
-from outlast.activities.tool_secrets import MissingSecret, ToolSecrets, hide_in_logs
+from outlast.activities.tool_secrets import ToolSecrets, hide_in_logs
 from outlast.json_text import Node, NotJson, read
 from outlast.suggestions import suggested
 
@@ -43,8 +44,6 @@ MAX_BYTES = 4 * 1024 * 1024
 MAX_NAME_CHARS = 32
 SERVER_NAME = re.compile(rf"(?!.*__)[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}(?<!_)")
 """`__` separates a server's name from that of its tool, so a name has no `__` in it and no `_` at its end."""
-CALLER_SECRET = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
-"""The name of a secret of callers."""
 DEFAULT_IDLE_SECONDS = 600.0
 log = logging.getLogger("outlast.mcp_servers")
 
@@ -159,8 +158,8 @@ class StdioServer:
 
         Raises `ValueError` for a value that cannot be inserted, without the value.
         """
-        args = tuple(text for one in self.args if (text := _inserted(one, secrets)) is not None)
-        env = {name: text for name, one in self.env.items() if (text := _inserted(one, secrets)) is not None}
+        args = tuple(text for one in self.args if (text := inserted(one, secrets)) is not None)
+        env = {name: text for name, one in self.env.items() if (text := inserted(one, secrets)) is not None}
         return replace(self, args=args, env=env, inserted=ToolSecrets(secrets))
 
     @property
@@ -191,7 +190,7 @@ class HttpServer:
 
     def with_secrets(self, secrets: Mapping[str, str]) -> "HttpServer":
         """As `StdioServer` does."""
-        headers = {name: text for name, one in self.headers.items() if (text := _inserted(one, secrets)) is not None}
+        headers = {name: text for name, one in self.headers.items() if (text := inserted(one, secrets)) is not None}
         if bad := next((name for name, text in headers.items() if not _is_header_value(text)), None):
             raise ValueError(f"a secret of the caller has characters that the header {bad} cannot have")
         return replace(self, headers=headers, inserted=ToolSecrets(secrets))
@@ -209,25 +208,6 @@ class HttpServer:
 
 
 McpServer = StdioServer | HttpServer
-_HELD_PLACE = re.compile("\0([A-Z][A-Z0-9_]*)\0")
-"""Place of a caller's secret in a text. No text of the file contains NUL."""
-
-
-def _held_place(form: str) -> str:
-    if (found := CALLER_SECRET.fullmatch(form.removeprefix("caller:"))) is None:
-        raise ValueError("${caller:NAME} needs a name of upper-case letters, digits and _")
-    return f"\0{found[0]}\0"
-
-
-def _inserted(text: str, secrets: Mapping[str, str]) -> str | None:
-    """Insert secrets of the caller into a text of the file; None without one that it needs."""
-    if not all(name in secrets for name in _HELD_PLACE.findall(text)):
-        return None
-    return _HELD_PLACE.sub(lambda found: secrets[found[1]], text)
-
-
-def _names_in(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_HELD_PLACE.findall(" ".join(texts))))
 
 
 def _is_header_value(text: str) -> bool:
@@ -417,7 +397,6 @@ _TYPES = {
     "streamable_http": "http",
 }
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_SECRET_NAME = re.compile(r"(?i)auth|token|key|secret|passw|credential|cookie")
 _PROJECT_FOLDERS = frozenset({".vscode", ".cursor", ".claude", ".gemini"})
 
 
@@ -436,7 +415,7 @@ class _Reader:
         self._problems: list[str] = []
         self._notes: list[str] = []
         self._folder = project_folder(path)
-        self._texts = _Texts(environ, self._folder)
+        self._texts = Texts(environ, self._folder)
 
     def servers(self, root: _Value) -> Servers:
         """Return the servers. Raises `ServersFileError` with all problems."""
@@ -542,7 +521,7 @@ class _Reader:
         folder = Path(self._resolved(cwd, unset) if cwd is not None else "").expanduser()
         if not command.strip() and not unset:
             self._problem(entry.nearest(["command"]), "is not a program")
-        problem, needed = "; ".join(unset) or None, _names_in((*args, *env.values()))
+        problem, needed = "; ".join(unset) or None, names_in((*args, *env.values()))
         self._check_no_secrets(entry, command, str(folder))
         return StdioServer(name, command, tuple(args), env, self._folder / folder, options, problem, needed)
 
@@ -551,15 +530,15 @@ class _Reader:
         url = self._resolved(address, unset)
         headers = self._map(entry.get("headers"), unset)
         for key, value in headers.items():
-            if _HEADER_NAME.fullmatch(key) is None or not _is_header_value(_HELD_PLACE.sub("", value)):
+            if _HEADER_NAME.fullmatch(key) is None or not _is_header_value(HELD_PLACE.sub("", value)):
                 self._problem(entry.nearest(["headers", key]), "is not a valid name or value of a header")
         if address is not None and not unset and (reason := _wrong_address(url)):
             self._problem(address, reason)
         self._check_no_secrets(entry, url)
-        return HttpServer(name, url, headers, options, "; ".join(unset) or None, _names_in(headers.values()))
+        return HttpServer(name, url, headers, options, "; ".join(unset) or None, names_in(headers.values()))
 
     def _check_no_secrets(self, entry: _Value, *texts: str) -> None:
-        if _names_in(texts):
+        if names_in(texts):
             self._problem(entry, "has ${caller:...} where it is not allowed: only `args`, `env` and `headers` may")
 
     def _list(self, value: _Value | None) -> list[_Value]:
@@ -575,7 +554,7 @@ class _Reader:
         for key, one in value.members if value is not None else ():
             if one.value is not None:
                 found[key] = self._resolved(one, unset)
-                if _SECRET_NAME.search(key) and "\0" not in found[key]:
+                if SECRET_NAME.search(key) and "\0" not in found[key]:
                     hide_in_logs(key, found[key].removeprefix("Bearer "))
         return found
 
@@ -714,87 +693,3 @@ def _wrong_address(url: str) -> str | None:
     if parts.username is not None or parts.password is not None:
         return "has a user or a password in it: write it into `headers`, as Authorization"
     return None
-
-
-_REFERENCE = re.compile(r"\$\$\{|\$\{(?P<form>[^{}]*)\}")
-_VARIABLE = re.compile(r"(?:(?P<kind>env|secret|input):)?(?P<name>[A-Za-z_][\w.-]*)(?P<default>:-.*)?", re.DOTALL)
-
-
-class _Texts:
-    """Inserts variables into texts."""
-
-    def __init__(self, environ: Mapping[str, str], folder: Path) -> None:
-        self._environ = environ
-        self._fixed = {
-            "workspaceFolder": str(folder),
-            "workspaceFolderBasename": folder.name,
-            "userHome": str(Path.home()),
-            "pathSeparator": os.sep,
-            "/": os.sep,
-        }
-        self.inputs: dict[str, str | None] = {}
-        self.secret_files: list[Path] = []
-
-    def resolved(self, text: str) -> tuple[str, list[str]]:
-        """Return the text with its variables, and the reason for each that cannot be inserted, which stays as it is.
-
-        Raises `ValueError` for a reference that has no meaning. The message contains nothing else of the text.
-        """
-        missing: list[str] = []
-
-        def inserted(found: re.Match[str]) -> str:
-            if found["form"] is None:
-                return "${"
-            try:
-                return self._value(found["form"])
-            except MissingSecret as error:
-                missing.append(str(error).rstrip("."))
-                return found[0]
-
-        return _REFERENCE.sub(inserted, text), missing
-
-    def _value(self, form: str) -> str:
-        """Return the value of a reference. Raises `ValueError` and `MissingSecret`."""
-        if form in self._fixed:
-            return self._fixed[form]
-        if form.startswith("caller:"):
-            return _held_place(form)
-        found = _VARIABLE.fullmatch(form)
-        if found is None:
-            forms = "${NAME}, ${NAME:-default}, ${secret:NAME} or ${caller:NAME}"
-            raise ValueError(f"${{...}} has an unknown form; write {forms}")
-        kind, name, default = found["kind"], found["name"], (found["default"] or "")[2:]
-        if kind == "input":
-            return self._input(name)
-        if kind == "secret":
-            return self._secret(name)
-        value = self._environ.get(name)
-        if not value and found["default"] is not None:
-            return default
-        if value is None:
-            raise MissingSecret(name, f"{name} is not set in the environment of this process")
-        if "\0" in value:
-            raise MissingSecret(name, f"{name} contains the character NUL")
-        if _SECRET_NAME.search(name):
-            hide_in_logs(name, value)
-        return value
-
-    def _secret(self, name: str) -> str:
-        """Return the variable, or the content of the file that `NAME_FILE` names."""
-        if not self._environ.get(name) and (file := self._environ.get(f"{name}_FILE")):
-            self.secret_files.append(Path(file))
-        return ToolSecrets.read([name], self._environ).value(name).get_secret_value()
-
-    def _input(self, name: str) -> str:
-        if name not in self.inputs:
-            known = f"; the file has {suggested(self.inputs, name)}" if self.inputs else ""
-            raise ValueError(f"`inputs` has no entry with the id {name[:100]!r}{known}")
-        variable = re.sub(r"\W", "_", name).upper()
-        try:
-            return self._secret(variable)
-        except MissingSecret:
-            default = self.inputs[name]
-            if default is None:
-                reason = f"VS Code asks for {name!r}, Outlast cannot: set {variable} or {variable}_FILE"
-                raise MissingSecret(variable, reason) from None
-            return default

@@ -18,7 +18,7 @@ from starlette.datastructures import Headers
 from starlette.types import Scope
 
 from outlast.activities.contracts import Caller, Violation
-from outlast.activities.mcp_servers.config import CALLER_SECRET
+from outlast.activities.mcp_servers.texts import CALLER_SECRET
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.rate_limits import address_of
 from outlast.api.access.principal import Principal

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, get_args
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, model_validator
 
 from outlast.activities.bounds import MAX_COUNT, checking_bounds
-from outlast.activities.mcp_servers.config import CALLER_SECRET
+from outlast.activities.mcp_servers.texts import CALLER_SECRET
 from outlast.activities.runs.contracts import MAX_RESURRECTIONS
 from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.webhooks.contracts import MAX_WAITING, MAX_WAITING_TESTS
