@@ -60,7 +60,7 @@ from outlast.workflows.dispatch import DispatchWorkflow, NothingToRelease
 from outlast.workflows.resolution import TaskResolutionWorkflow
 from outlast.workflows.retention import RetentionWorkflow
 from outlast.workflows.schedules.firing import ScheduleFiringWorkflow
-from outlast.workflows.servers import McpServerWorkflow
+from outlast.workflows.servers import McpRequestWorkflow, McpServerWorkflow
 from outlast.workflows.session import SessionWorkflow
 from outlast.workflows.spending.ledger import SpendLedgerWorkflow
 from outlast.workflows.stuck import EndStuckWorkflow
@@ -88,6 +88,7 @@ WORKFLOWS = (
     WebhookDeliveryWorkflow,
     WebhookQueueWorkflow,
     McpServerWorkflow,
+    McpRequestWorkflow,
 )
 
 
@@ -215,7 +216,12 @@ def _servers_workers(client: Client, settings: WorkerSettings, servers: McpServe
             client,
             task_queue=queue,
             deployment_config=settings.deployment if queue == SERVERS_TASK_QUEUE else None,
-            activities=[servers.list_server_tools, servers.call_server_tool, servers.check_server_call],
+            activities=[
+                servers.list_server_tools,
+                servers.call_server_tool,
+                servers.request_server,
+                servers.check_server_call,
+            ],
             max_concurrent_activities=settings.run_slots,
             graceful_shutdown_timeout=settings.shutdown_time,
             max_heartbeat_throttle_interval=settings.progress_interval,

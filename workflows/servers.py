@@ -1,5 +1,5 @@
-"""McpServerWorkflow: the state of one MCP server of the operator's file. It keeps the last list of its tools, and which
-worker holds each of its sessions.
+"""McpServerWorkflow: the state of one MCP server of the operator's file. It keeps the last lists of what it has, and
+which worker holds each of its sessions. McpRequestWorkflow: one request to a server that only reads.
 """
 
 import asyncio
@@ -12,19 +12,24 @@ from temporalio.exceptions import TimeoutError as ActivityTimeoutError
 
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.workflows.contracts.queues import SERVERS_TASK_QUEUE
-from outlast.workflows.handler_api.failures import envelope_of
+from outlast.workflows.handler_api.failures import ToolError, envelope_of
+from outlast.workflows.handler_api.servers import OWN_QUEUE_TIMEOUT, AnswerLost, on_its_worker
 
 with workflow.unsafe.imports_passed_through():
     from outlast.activities.mcp_servers.servers import (
         LIST_TIMEOUT,
         LIST_WORKER_TIMEOUT,
+        REQUEST_RETRY_POLICY,
+        REQUEST_TIMEOUT,
         SERVER_CALL_HEARTBEAT_TIMEOUT,
+        TOLD_WORKER_TIMEOUT,
         McpServerActivities,
     )
 
 _UNUSED = timedelta(days=7)
 """Time without use after which the workflow ends. The next use starts it again."""
 _MAX_PLACES = 5_000
+_INTERNAL_ERROR = -32603
 _LOST = ""
 """Place of a session whose worker has stopped."""
 
@@ -98,6 +103,19 @@ class McpServerWorkflow:
             else:
                 self._places[note.key] = _LOST
 
+    @workflow.signal(name=mcp.NOTE_CHANGE_SIGNAL)
+    def note_change(self, change: mcp.ServerChange) -> None:
+        """Count a change that a server has told a worker of, where entry points see it. Lists are read again."""
+        counted = self._state.changes
+        updates = {uri: number for uri, number in counted.updates.items() if uri not in change.uris}
+        latest = max(counted.updates.values(), default=0) + 1
+        updates |= dict.fromkeys(change.uris, latest)
+        updates = dict(list(updates.items())[-mcp.MAX_UPDATES :])
+        changes = mcp.ServerChanges(lists=counted.lists + change.lists, updates=updates)
+        told: dict[str, object] = {"tried_at": None, "told_queue": change.queue} if change.lists else {}
+        self._state = self._state.model_copy(update={"changes": changes, **told})
+        workflow.upsert_memo({mcp.CHANGES_MEMO: changes})
+
     @workflow.query(name=mcp.STATUS_QUERY)
     def status(self) -> mcp.ServerStatus:
         """State of the server as of the last attempt to list its tools."""
@@ -120,25 +138,41 @@ class McpServerWorkflow:
         return workflow.now() - state.tried_at <= timedelta(seconds=request.max_age_seconds)
 
     async def _list(self, request: mcp.ListServerInput) -> None:
-        tried_at = workflow.now()
+        tried_at, changes = workflow.now(), self._state.changes.lists
         try:
-            listing = await workflow.execute_activity_method(
-                McpServerActivities.list_server_tools,
-                request,
-                task_queue=SERVERS_TASK_QUEUE,
-                schedule_to_start_timeout=LIST_WORKER_TIMEOUT,
-                start_to_close_timeout=LIST_TIMEOUT,
-                heartbeat_timeout=SERVER_CALL_HEARTBEAT_TIMEOUT,
-                retry_policy=RetryPolicy(maximum_attempts=1),
-                summary=f"list tools of {request.server}",
-            )
+            listing = await self._listing(request)
         except ActivityError as error:
             self._note_failure(request, _reason(error))
         else:
             self._note_success(request, listing)
         finally:
             self._attempt = None
-        self._state = self._state.model_copy(update={"tried_at": tried_at})
+        # The change of a list that was told meanwhile may be missing in it.
+        is_current = self._state.changes.lists == changes
+        self._state = self._state.model_copy(update={"tried_at": tried_at if is_current else None})
+
+    async def _listing(self, request: mcp.ListServerInput) -> mcp.ServerListing:
+        """Let the worker list that was told of the last change: only its session may have what has changed."""
+        if self._state.told_queue is not None:
+            try:
+                return await self._listed_by(self._state.told_queue, TOLD_WORKER_TIMEOUT, request)
+            except ActivityError as error:
+                if not _has_not_begun(error):
+                    raise
+                self._state = self._state.model_copy(update={"told_queue": None})
+        return await self._listed_by(SERVERS_TASK_QUEUE, LIST_WORKER_TIMEOUT, request)
+
+    async def _listed_by(self, queue: str, patience: timedelta, request: mcp.ListServerInput) -> mcp.ServerListing:
+        return await workflow.execute_activity_method(
+            McpServerActivities.list_server_tools,
+            request,
+            task_queue=queue,
+            schedule_to_start_timeout=patience,
+            start_to_close_timeout=LIST_TIMEOUT,
+            heartbeat_timeout=SERVER_CALL_HEARTBEAT_TIMEOUT,
+            retry_policy=RetryPolicy(maximum_attempts=1),
+            summary=f"list tools of {request.server}",
+        )
 
     def _note_success(self, request: mcp.ListServerInput, listing: mcp.ServerListing) -> None:
         changes: dict[str, object] = {"listing": listing, "config_digest": request.config_digest, "error": None}
@@ -157,8 +191,48 @@ class McpServerWorkflow:
         self._state = self._state.model_copy(update=changes)
 
 
-def _reason(error: ActivityError) -> str:
+@workflow.defn(name=mcp.REQUEST_WORKFLOW)
+class McpRequestWorkflow:
+    """One request that only reads what a server has: a resource, a prompt, suggestions for an argument."""
+
+    @workflow.run
+    async def run(self, request: mcp.RequestServerInput) -> mcp.ServerReply:
+        """Make the request on the worker that has the session, again if the answer is lost."""
+        end = workflow.now() + REQUEST_TIMEOUT
+
+        async def execute(queue: str, placed: mcp.RequestServerInput) -> mcp.ServerReply:
+            left = max(end - workflow.now(), timedelta(seconds=1))
+            return await workflow.execute_activity_method(
+                McpServerActivities.request_server,
+                placed,
+                task_queue=queue,
+                schedule_to_start_timeout=left if queue == SERVERS_TASK_QUEUE else min(left, OWN_QUEUE_TIMEOUT),
+                schedule_to_close_timeout=left,
+                heartbeat_timeout=SERVER_CALL_HEARTBEAT_TIMEOUT,
+                retry_policy=REQUEST_RETRY_POLICY,
+                summary=f"{request.method} of {request.server}",
+            )
+
+        while True:
+            try:
+                return await on_its_worker(request, execute, tool=request.method)
+            except AnswerLost as lost:
+                if lost.by_time or workflow.now() >= end:
+                    return _failed(lost.reason)
+            except ToolError as error:
+                return _failed(error.envelope.message)
+
+
+def _failed(reason: str) -> mcp.ServerReply:
+    return mcp.ServerReply(error=mcp.ServerError(code=_INTERNAL_ERROR, message=reason))
+
+
+def _has_not_begun(error: ActivityError) -> bool:
     cause = error.cause
-    if isinstance(cause, ActivityTimeoutError) and cause.type == TimeoutType.SCHEDULE_TO_START:
+    return isinstance(cause, ActivityTimeoutError) and cause.type == TimeoutType.SCHEDULE_TO_START
+
+
+def _reason(error: ActivityError) -> str:
+    if _has_not_begun(error):
         return "No worker with a file of MCP servers is running."
     return envelope_of(error, tool="tools/list").message

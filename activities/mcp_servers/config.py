@@ -108,6 +108,8 @@ class ServerOptions(BaseModel):
     max_concurrent: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Calls at a time, per session.")
     idle_seconds: float = Field(default=DEFAULT_IDLE_SECONDS, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     stateless: bool = Field(default=False, description="Whether a lost session loses nothing.")
+    resources: bool = Field(default=True, description="Whether its resources are offered.")
+    prompts: bool = Field(default=True, description="Whether its prompts are offered.")
 
     def offers(self, tool: str) -> bool:
         """Return whether the tool is offered."""

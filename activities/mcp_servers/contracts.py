@@ -4,12 +4,13 @@ Each server of the file has one entity workflow, `server_workflow_id(name)`, whi
 and which worker holds each session.
 """
 
+import hashlib
 from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import Field, JsonValue
 
-from outlast.activities.contracts import Caller, Contract, SealedSecret
+from outlast.activities.contracts import Caller, Contract, JsonObject, SealedSecret
 from outlast.activities.outputs.contracts import DEFAULT_TTL_SECONDS, OutputScope, StoredOutput
 from outlast.activities.spending.contracts import SpendingCaps
 
@@ -112,7 +113,12 @@ SERVER_WORKFLOW_PREFIX: Final = "mcp-server-"
 LIST_TOOLS_UPDATE: Final = "list_tools"
 PLACE_SESSION_UPDATE: Final = "place_session"
 NOTE_SESSION_SIGNAL: Final = "note_session"
+NOTE_CHANGE_SIGNAL: Final = "note_change"
 STATUS_QUERY: Final = "status"
+REQUEST_WORKFLOW: Final = "McpRequestWorkflow"
+REQUEST_WORKFLOW_PREFIX: Final = "mcp-request-"
+CHANGES_MEMO: Final = "outlast_server_changes"
+"""Entry of the memo of a server's workflow: `ServerChanges`."""
 SESSION_LOST: Final = "The session with the MCP server"
 """The beginning of the message of the first call after a session was lost, which was not sent."""
 
@@ -178,6 +184,11 @@ class ServerListing(Contract):
     error: str | None = Field(default=None, description="Why the last attempt failed; None if it succeeded.")
     kind: Literal["stdio", "http"] | None = None
     package: ServerPackage | None = None
+    resources: tuple[JsonObject, ...] = Field(default=(), description="MCP `Resource`, as the server lists them.")
+    resource_templates: tuple[JsonObject, ...] = Field(default=(), description="MCP `ResourceTemplate`.")
+    prompts: tuple[JsonObject, ...] = Field(default=(), description="MCP `Prompt`.")
+    completes: bool = Field(default=False, description="It suggests values of arguments (`completion/complete`).")
+    subscribes: bool = Field(default=False, description="It notifies of changed resources.")
 
 
 class PlaceSessionInput(Contract):
@@ -206,6 +217,31 @@ class SessionNote(Contract):
     )
 
 
+class ServerChange(Contract):
+    """Signal `note_change`: what a server has told a worker of, in one of its sessions."""
+
+    lists: bool = Field(default=False, description="A list has changed: of tools, resources or prompts.")
+    uris: tuple[str, ...] = Field(default=(), description="Digests of resources that have changed (`digest_of_uri`).")
+    queue: str = Field(description="Queue of that worker, which lists what the session has now.")
+
+
+class ServerChanges(Contract):
+    """The changes of a server, counted: entry points read it from the memo of its workflow."""
+
+    lists: int = 0
+    updates: dict[str, int] = Field(
+        default_factory=dict, description="By the digest of a resource, the number of its latest change; 200 at most."
+    )
+
+
+MAX_UPDATES: Final = 200
+
+
+def digest_of_uri(uri: str) -> str:
+    """Return the digest under which changes of a resource are counted. URIs may contain what only callers may see."""
+    return hashlib.sha256(uri.encode(errors="surrogatepass")).hexdigest()[:24]
+
+
 class ServerStatus(Contract):
     """Answer of the query `status`."""
 
@@ -232,6 +268,8 @@ class ServerState(Contract):
     tried_at: datetime | None = Field(default=None, description="When the last list was attempted.")
     restarts: int = 0
     places: dict[str, str] = Field(default_factory=dict, description="Queue of each session's worker, by key.")
+    changes: ServerChanges = ServerChanges()
+    told_queue: str | None = Field(default=None, description="Queue of the worker that was told of the last change.")
 
 
 class CheckDoneInput(Contract):
@@ -241,23 +279,28 @@ class CheckDoneInput(Contract):
     answer: McpAnswer
 
 
-class CallServerToolInput(Contract):
-    """Input of `call_server_tool`: calls one tool of a server once, or names the worker that has the session."""
+class SessionUse(Contract):
+    """The session of a call or request."""
 
     caller_id: str
     server: str
-    tool: str
-    arguments: dict[str, JsonValue] = Field(default_factory=dict)
     session: SessionScope
     session_key: str
     is_placed: bool = Field(default=False, description="The session belongs to the worker of this queue.")
     lost_queue: str | None = Field(default=None, description="Queue of the worker that was lost with the session.")
     tells_loss: bool = Field(default=True, description="Fail, once, if the session was lost and another is opened.")
+    caller_secrets: dict[str, SealedSecret] = Field(default_factory=dict, description="`Caller.server_secrets`.")
+
+
+class CallServerToolInput(SessionUse):
+    """Input of `call_server_tool`: calls one tool of a server once, or names the worker that has the session."""
+
+    tool: str
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
     repeats_safely: bool = Field(default=False, description="A lost answer changes nothing: the call is repeated.")
     timeout_seconds: float | None = Field(default=None, description="Limit for the answer, in seconds.")
     scope: OutputScope | None = Field(default=None, description="Owner of an answer that is too large to return.")
     ttl_seconds: int = Field(default=DEFAULT_TTL_SECONDS, description="Time that such an answer is kept.")
-    caller_secrets: dict[str, SealedSecret] = Field(default_factory=dict, description="`Caller.server_secrets`.")
 
 
 class ServerAnswer(Contract):
@@ -266,3 +309,39 @@ class ServerAnswer(Contract):
     answer: McpAnswer | None = None
     stored: StoredOutput | None = Field(default=None, description="The answer, if it is too large to return.")
     queue: str | None = Field(default=None, description="Queue of the worker that has the session.")
+
+    @property
+    def elsewhere(self) -> bool:
+        """True if another worker has the session."""
+        return self.answer is None
+
+
+RequestMethod = Literal["resources/read", "prompts/get", "completion/complete"]
+"""Requests that only read, so that they are repeated freely."""
+
+
+class RequestServerInput(SessionUse):
+    """Input of `McpRequestWorkflow` and of `request_server`: one request that only reads."""
+
+    method: RequestMethod
+    params: JsonObject = Field(default_factory=dict)
+
+
+class ServerError(Contract):
+    """An error of JSON-RPC."""
+
+    code: int
+    message: str
+
+
+class ServerReply(Contract):
+    """Result of a request. Without result and error: another worker has the session."""
+
+    result: JsonObject | None = None
+    error: ServerError | None = None
+    queue: str | None = Field(default=None, description="Queue of the worker that has the session.")
+
+    @property
+    def elsewhere(self) -> bool:
+        """True if another worker has the session."""
+        return self.result is None and self.error is None

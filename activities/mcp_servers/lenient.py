@@ -22,8 +22,10 @@ NOTES = "outlast/notes"
 MAX_NOTES = 20
 MAX_TOOLS = 500
 """Of one server: their list is in a history."""
+MAX_RESOURCES = 1_000
 _MAX_NOTE_CHARS = 300
 _REQUIRED = frozenset({"name", "inputSchema"})
+_NEEDED_OF_ENTRIES = frozenset({"name", "uri", "uriTemplate", "arguments"})
 Object = dict[str, Any]
 
 
@@ -42,6 +44,15 @@ def _adapters(method: str, field: str, *more: object) -> tuple[TypeAdapter[Any],
 
 _BLOCKS = _adapters("tools/call", "content", mcp_types.ContentBlock)
 _TOOLS = _adapters("tools/list", "tools", mcp_types.Tool)
+_ENTRIES: dict[str, tuple[str, tuple[TypeAdapter[Any], ...]]] = {
+    "resources/list": ("resources", _adapters("resources/list", "resources", mcp_types.Resource)),
+    "resources/templates/list": (
+        "resourceTemplates",
+        _adapters("resources/templates/list", "resourceTemplates", mcp_types.ResourceTemplate),
+    ),
+    "prompts/list": ("prompts", _adapters("prompts/list", "prompts", mcp_types.Prompt)),
+}
+"""The field of the entries of each list, and their types."""
 _METAS = (*_adapters("tools/call", "meta"), *_adapters("tools/list", "meta"))
 _OBJECT: Object = {"type": "object", "properties": {}}
 
@@ -78,7 +89,31 @@ def understood_tools(result: Object) -> Object:
             name = cast(Object, tool).get("name") if isinstance(tool, dict) else None
             called = repr(name) if isinstance(name, str) and name else f"number {number}"
             notes.append(f"Tool {called} cannot be used: {flaw or 'another tool has this name.'}"[:_MAX_NOTE_CHARS])
-    kept = {key: value for key, value in result.items() if key not in ("tools", "nextCursor", "_meta")}
+    return _understood_page(result, "tools", list(tools.values()), notes)
+
+
+def understood_entries(method: str, result: Object) -> Object:
+    """Return the result of a list of resources, templates or prompts: valid entries, and notes on the others."""
+    field, adapters = _ENTRIES[method]
+    given = result.get(field)
+    listed = cast(list[object], given) if isinstance(given, list) else []
+    entries, notes = list[Object](), list[str]()
+    for number, entry in enumerate(listed[: MAX_RESOURCES + 1], start=1):
+        usable = cast(Object, entry) if isinstance(entry, dict) else {}
+        while (error := _error_of(adapters, usable)) is not None:
+            flawed = str(error["loc"][0]) if error["loc"] else ""
+            if flawed not in usable or flawed in _NEEDED_OF_ENTRIES:
+                flaw = f"{'/'.join(map(str, error['loc']))}: {error['msg']}"
+                notes.append(f"Entry {number} of {method} cannot be used: {flaw}"[:_MAX_NOTE_CHARS])
+                break
+            usable = {key: value for key, value in usable.items() if key != flawed}
+        else:
+            entries.append(usable)
+    return _understood_page(result, field, entries, notes)
+
+
+def _understood_page(result: Object, field: str, entries: list[Object], notes: list[str]) -> Object:
+    kept = {key: value for key, value in result.items() if key not in (field, "nextCursor", "_meta")}
     # Fields that are required since 2026-07-28; sessions of earlier revisions leave them out again.
     age, scope = result.get("ttlMs"), result.get("cacheScope")
     kept["ttlMs"] = age if isinstance(age, int) and not isinstance(age, bool) else 0
@@ -87,7 +122,7 @@ def understood_tools(result: Object) -> Object:
     cursor = result.get("nextCursor")
     return {
         **kept,
-        "tools": list(tools.values()),
+        field: entries,
         **({"nextCursor": str(cursor)} if cursor not in (None, "") else {}),
         "_meta": {**_understood_meta(result), NOTES: notes[:MAX_NOTES]},
     }
@@ -143,6 +178,8 @@ def understood(method: str, result: Object) -> Object:
             return understood_answer(result)
         case "tools/list":
             return understood_tools(result)
+        case "resources/list" | "resources/templates/list" | "prompts/list":
+            return understood_entries(method, result)
         case "initialize":
             return _understood_beginning(result)
         case _:

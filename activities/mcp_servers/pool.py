@@ -19,8 +19,10 @@ import mcp_types
 from cachetools import LRUCache
 from mcp import Client, MCPError
 from mcp.client import ClientRequestContext
+from mcp.client.session import IncomingMessage
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from outlast.activities.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory, JsonObject
 from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import mcp_failure, without_secrets
@@ -39,10 +41,12 @@ from outlast.activities.mcp_servers.sessions import (
     client_of,
     http_transport,
     innermost,
+    listed_entries,
     listed_tools,
+    requested,
     server_tool_of,
 )
-from outlast.activities.mcp_servers.stdio import ProcessGuard, environment_of, stdio_transport
+from outlast.activities.mcp_servers.stdio import Pace, ProcessGuard, environment_of, stdio_transport
 from outlast.activities.web.address_rules import AddressRules
 
 _log = logging.getLogger("outlast.mcp_servers")
@@ -63,14 +67,28 @@ _MAX_HEALTHS = 10_000
 _NO_SECRETS: Mapping[str, str] = MappingProxyType({})
 Note = Callable[[str, str, Literal["ended", "lost", "restarted"]], Awaitable[None]]
 """Reports an event of a session, by server and key."""
+_LISTING = ""
+"""Key of the session that lists what a server has. It stays open while lists are read, to be told of changes."""
+_REQUEST_SECONDS = 45.0
+_LISTEN_PAUSE_SECONDS = 15.0
+_LISTS = (
+    mcp_types.ToolListChangedNotification,
+    mcp_types.ResourceListChangedNotification,
+    mcp_types.PromptListChangedNotification,
+)
 _relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=None)
+
+
+OnChange = Callable[["Session", bool, str | None], None]
+"""Notes a change that a server has told of in a session: of its lists, or of the resource with this URI."""
 
 
 class Session:
     """One connection with a server, for any number of calls at a time. Its task opens and closes it."""
 
-    def __init__(self, server: McpServer, guard: ProcessGuard) -> None:
+    def __init__(self, server: McpServer, guard: ProcessGuard, on_change: OnChange) -> None:
         self.server = server
+        self._on_change = on_change
         self.holders = 0
         """Calls that use the session, or wait for it."""
         self._relays: list[Relay] = []
@@ -142,6 +160,35 @@ class Session:
         relay = self._asking()
         return await relay.sample(context, params) if relay else _NOBODY
 
+    async def noticed(self, message: IncomingMessage) -> None:
+        """Note what the server tells of: changed lists, and changed resources."""
+        if isinstance(message, _LISTS):
+            self._on_change(self, True, None)
+        elif isinstance(message, mcp_types.ResourceUpdatedNotification):
+            self._on_change(self, False, message.params.uri)
+
+    async def _listen(self, client: Client) -> None:
+        """Request the notifications of a server of MCP 2026-07-28; earlier ones send them without a request."""
+        has = client.server_capabilities
+        tools = bool(has.tools and has.tools.list_changed)
+        resources = bool(has.resources and has.resources.list_changed)
+        prompts = bool(has.prompts and has.prompts.list_changed)
+        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not (tools or resources or prompts):
+            return
+        while True:
+            try:
+                listen = client.listen(
+                    tools_list_changed=tools, resources_list_changed=resources, prompts_list_changed=prompts
+                )
+                async with listen as events:
+                    async for _ in events:
+                        pass  # `noticed` gets the same notifications.
+            except Exception as error:  # noqa: BLE001 (of many types; the session itself may be well)
+                _log.debug("The MCP server %s does not notify of changes: %s", self.server.name, error)
+            await asyncio.sleep(_LISTEN_PAUSE_SECONDS)
+            # What changed in between was not told.
+            self._on_change(self, True, None)
+
     def _asking(self) -> Relay | None:
         """Return the call that asks. Before MCP 2026-07-28 a question does not name its call: then it is the latest
         one, unless calls of several callers are open.
@@ -155,9 +202,11 @@ class Session:
         try:
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(OPEN_SECONDS):
-                    client = await stack.enter_async_context(client_of(self._transport(), self))
+                    client = await stack.enter_async_context(client_of(self._transport(), self, self))
                 self.opened_at = self._idle_since = time.monotonic()
                 self._client.set_result(client)
+                listening = asyncio.create_task(self._listen(client))
+                stack.callback(listening.cancel)
                 await self._until_end()
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             if not self._client.done():
@@ -229,12 +278,53 @@ class _Health:
         self.failures, self._not_before = 0, 0.0
 
 
+Report = Callable[[str, bool, tuple[str, ...]], Awaitable[None]]
+"""Reports changes of a server: whether of its lists, and the digests of changed resources."""
+
+
+class _Changes:
+    """The changes of one server that have not been reported. A server may tell of thousands in a second."""
+
+    def __init__(self, server: str, report: Report) -> None:
+        self._server, self._report = server, report
+        self._lists = False
+        self._uris: dict[str, None] = {}
+        self._pace = Pace(per_second=0.5, burst=5)
+        self._sending: asyncio.Task[None] | None = None
+
+    def add(self, lists: bool, uri: str | None) -> None:
+        self._lists = self._lists or lists
+        if uri is not None and len(self._uris) < mcp.MAX_UPDATES:
+            self._uris[mcp.digest_of_uri(uri)] = None
+        if self._sending is None or self._sending.done():
+            self._sending = asyncio.create_task(self._send())
+
+    def close(self) -> None:
+        if self._sending is not None:
+            self._sending.cancel()
+
+    async def _send(self) -> None:
+        while self._lists or self._uris:
+            await asyncio.sleep(self._pace.wait_seconds())
+            lists, uris = self._lists, tuple(self._uris)
+            self._lists, self._uris = False, {}
+            await self._report(self._server, lists, uris)
+
+
+async def _report_nothing(_server: str, _lists: bool, _uris: tuple[str, ...]) -> None:
+    """Report no change."""
+
+
 class ServerPool:
     """The sessions of one worker."""
 
-    def __init__(self, file: ServersFile, note: Note) -> None:
+    def __init__(self, file: ServersFile, note: Note, report: Report = _report_nothing) -> None:
         self._file = file
         self._note = note
+        self._report = report
+        self._changes: dict[str, _Changes] = {}
+        self._told: dict[str, Session] = {}
+        """The session of each server that was told of the last change of its lists: only it may have the change."""
         self._guard = ProcessGuard()
         self._sessions: dict[tuple[str, str], Session] = {}
         self._lost = set[tuple[str, str]]()
@@ -290,36 +380,79 @@ class ServerPool:
             return mcp.ServerListing(server=name, notes=(note,), listed_at=datetime.now(UTC), kind=server.kind)
 
     async def listing(self, name: str, secrets: Mapping[str, str] | None = None) -> mcp.ServerListing:
-        """Return what a server offers, from a session of its own; without `secrets`, what it offers to nobody in
-        particular. Raises `ToolFailure`.
+        """Return what a server offers; without `secrets`, what it offers to nobody in particular. Raises `ToolFailure`.
+
+        The session for that stays open, so that the server can tell of changes, until nothing is listed for a while.
+        With `secrets`, it is one of its own.
         """
-        server = self.server(name).with_secrets({}) if secrets is None else self.server_of_caller(name, secrets)
-        health = self._health_of(server)
-        session = Session(server, self._guard)
+        if secrets is not None:
+            return await self._listing_of_caller(self.server_of_caller(name, secrets))
+        server = self.server(name).with_secrets({})
+        session = self._session_for_lists(server)
+        is_reused = session.opened_at > 0
+        try:
+            listing = await self._listed(session, server)
+        except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
+            # Calls may still use the session that was told of a change; the one for lists is opened again.
+            if self._told.pop(name, None) is not session or _is_session_gone(error, server):
+                session.end()
+            if not is_reused:
+                raise failure_of(error, server) from None
+        else:
+            self._health_of(server).recovered()
+            return listing
+        finally:
+            session.release()
+        return await self.listing(name)
+
+    async def _listing_of_caller(self, server: McpServer) -> mcp.ServerListing:
+        session = Session(server, self._guard, self._changed)
         session.holders = 1
         try:
-            client = await session.client()
-            tools, notes = await listed_tools(client.session)
-            offered = [server_tool_of(tool) for tool in tools if server.options.uses(tool.name)]
-            hide = server.inserted.hide_in
-            listing = mcp.ServerListing(
-                server=name,
-                tools=tuple(mcp.ServerTool.model_validate(hide(tool.model_dump())) for tool in offered),
-                notes=hide(notes),
-                instructions=hide(client.instructions),
-                protocol=client.protocol_version,
-                listed_at=datetime.now(UTC),
-                kind=server.kind,
-                package=await _package_of(server),
-            )
+            listing = await self._listed(session, server)
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             raise failure_of(error, server) from None
         finally:
             session.release()
             session.close()
             await asyncio.wait([session.task])
-        health.recovered()
+        self._health_of(server).recovered()
         return listing
+
+    def _session_for_lists(self, server: McpServer) -> Session:
+        """Return the session that was told of the last change, or the one for lists; held."""
+        told, place = self._told.get(server.name), (server.name, _LISTING)
+        if told is not None and told.is_open and is_reached_alike(told.server, server):
+            told.holders += 1
+            return told
+        present = self._sessions.get(place)
+        if present is not None and not is_reached_alike(present.server, server):
+            present.close()
+            del self._sessions[place]
+        return self._begun(lambda: server, place)
+
+    async def _listed(self, session: Session, server: McpServer) -> mcp.ServerListing:
+        client = await session.client()
+        tools, notes = await listed_tools(client.session)
+        entries = await listed_entries(client.session, server.options)
+        has = client.server_capabilities
+        offered = [server_tool_of(tool) for tool in tools if server.options.uses(tool.name)]
+        hide = server.inserted.hide_in
+        return mcp.ServerListing(
+            server=server.name,
+            tools=tuple(mcp.ServerTool.model_validate(hide(tool.model_dump())) for tool in offered),
+            notes=hide((*notes, *entries.notes)),
+            instructions=hide(client.instructions),
+            protocol=client.protocol_version,
+            listed_at=datetime.now(UTC),
+            kind=server.kind,
+            package=await _package_of(server),
+            resources=hide(entries.resources),
+            resource_templates=hide(entries.resource_templates),
+            prompts=hide(entries.prompts),
+            completes=has.completions is not None,
+            subscribes=bool(has.resources and has.resources.subscribe),
+        )
 
     async def call(
         self,
@@ -343,11 +476,39 @@ class ServerPool:
                     break
         raise _session_lost(request.server)
 
+    async def request(
+        self, request: mcp.RequestServerInput, relay: Relay, secrets: Mapping[str, str] = _NO_SECRETS
+    ) -> JsonObject:
+        """Return the raw result of a request that reads. Raises `MCPError` of the server, and `ToolFailure`."""
+        find = partial(self.server_of_caller, request.server, secrets)
+        server = find()
+        try:
+            async with asyncio.timeout(server.options.timeout_seconds or _REQUEST_SECONDS):
+                async with self._session(find, request, relay) as session:
+                    return server.inserted.hide_in(await self._request_in(session, request, relay))
+        except TimeoutError:
+            health = self._health_of(server)
+            why = f": {health.reason}" if health.failures else ""
+            message = f"The MCP server {server.name} did not answer {request.method} in time{why}"
+            raise mcp_failure(ErrorCategory.TIMEOUT, message) from None
+
+    async def _request_in(self, session: Session, request: mcp.RequestServerInput, relay: Relay) -> JsonObject:
+        async with session.slots, session.used_by(relay) as client:
+            try:
+                return await requested(client.session, request.method, dict(request.params))
+            except Exception as error:
+                if _is_session_gone(error, session.server) and not isinstance(innermost(error), ToolFailure):
+                    session.end()
+                    raise failure_of(error, session.server) from None
+                raise
+
     async def close(self) -> None:
         """End all sessions, and the processes of servers."""
+        for changes in self._changes.values():
+            changes.close()
         for (name, key), session in list(self._sessions.items()):
             session.close()
-            if not session.server.options.stateless:
+            if key != _LISTING and not session.server.options.stateless:
                 await self._note(name, key, "lost")
         tasks = [session.task for session in self._sessions.values()]
         if tasks:
@@ -410,7 +571,7 @@ class ServerPool:
 
     @asynccontextmanager
     async def _session(
-        self, find: Callable[[], McpServer], request: mcp.CallServerToolInput, relay: Relay
+        self, find: Callable[[], McpServer], request: mcp.SessionUse, relay: Relay
     ) -> AsyncGenerator[Session]:
         server = find()
         if request.session not in _SINGLE:
@@ -431,9 +592,7 @@ class ServerPool:
                 session.release()
                 session.close()
 
-    async def _shared_session(
-        self, find: Callable[[], McpServer], request: mcp.CallServerToolInput, relay: Relay
-    ) -> Session:
+    async def _shared_session(self, find: Callable[[], McpServer], request: mcp.SessionUse, relay: Relay) -> Session:
         """Return the open session of this key, or open one. Raises the failure that tells of a lost one, once."""
         server = find()
         place = (server.name, request.session_key)
@@ -450,7 +609,7 @@ class ServerPool:
                 raise _session_lost(server.name)
         return await self._opened(find, relay, place)
 
-    async def _only_reads(self, server: McpServer, request: mcp.CallServerToolInput) -> bool:
+    async def _only_reads(self, server: McpServer, request: mcp.SessionUse) -> bool:
         """Return True for a shared session of a server whose tools all can be repeated: no state was lost."""
         if request.session != "shared":
             return False
@@ -498,7 +657,7 @@ class ServerPool:
         if present is not None and present.is_open:
             present.holders += 1
             return present
-        session = Session(find(), self._guard)
+        session = Session(find(), self._guard, self._changed)
         session.holders = 1
         if place is not None:
             self._sessions[place] = session
@@ -516,7 +675,7 @@ class ServerPool:
         was_closed = session.was_closed
         if self._sessions.get(place) is session:
             del self._sessions[place]
-        if session.opened_at == 0.0:
+        if session.opened_at == 0.0 or place[1] == _LISTING:
             return
         if was_closed:
             self._health_of(session.server).recovered()
@@ -531,6 +690,12 @@ class ServerPool:
             health.recovered()
         _log.warning("The session with the MCP server %s was lost", place[0])
         await self._note(*place, "restarted")
+
+    def _changed(self, session: Session, lists: bool, uri: str | None) -> None:
+        name = session.server.name
+        if lists:
+            self._told[name] = session
+        self._changes.setdefault(name, _Changes(name, self._report)).add(lists, uri)
 
     def _health_of(self, server: McpServer) -> _Health:
         """Return the health of a server; of one with secrets, for these: wrong ones must not stop other callers."""

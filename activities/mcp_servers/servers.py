@@ -4,15 +4,15 @@ import asyncio
 import json
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from temporalio import activity
 from temporalio.client import Client
 from temporalio.common import RetryPolicy
 from temporalio.service import RPCError
 
-from outlast.activities.contracts import ErrorCategory, SealedSecret
-from outlast.activities.failures.classify import ToolFailure, as_activity_failure
+from outlast.activities.contracts import ErrorCategory, JsonObject, SealedSecret
+from outlast.activities.failures.classify import ToolFailure, as_activity_failure, redact
 from outlast.activities.failures.exceptions import OutputError, SealError
 from outlast.activities.heartbeat import HandedOver, heartbeating
 from outlast.activities.mcp_servers import contracts as mcp
@@ -38,8 +38,14 @@ SERVER_CALL_RETRY_POLICY = RetryPolicy(maximum_attempts=1)
 LIST_TIMEOUT = timedelta(seconds=110)
 LIST_WORKER_TIMEOUT = timedelta(seconds=20)
 """Time for a worker with a file of servers to begin."""
+TOLD_WORKER_TIMEOUT = timedelta(seconds=5)
+"""Time for the worker that was told of a change to begin. If it has stopped, another one lists."""
 CHECK_TIMEOUT = timedelta(seconds=60)
+REQUEST_TIMEOUT = timedelta(seconds=60)
+REQUEST_RETRY_POLICY = RetryPolicy(initial_interval=timedelta(milliseconds=500), maximum_attempts=3)
 _MAX_CHECKED_BYTES = 1_000
+_TOO_LARGE = -32603
+UseT = TypeVar("UseT", bound=mcp.SessionUse)
 
 
 def _raise_unless_cancelled(*, was_sent: bool) -> None:
@@ -75,7 +81,7 @@ class McpServerActivities:
         # Loads the MCP SDK with its servers, which workers without a file of servers do not need.
         from outlast.activities.mcp_servers.pool import ServerPool  # noqa: PLC0415
 
-        self._pool = ServerPool(file, self._note)
+        self._pool = ServerPool(file, self._note, self._report)
 
     async def close(self) -> None:
         """End all sessions and the processes of servers."""
@@ -107,14 +113,10 @@ class McpServerActivities:
                 async with heartbeating() as heartbeats:
                     secrets = self._secrets(request.server, request.caller_id, request.caller_secrets)
                     request = self._with_own_session(request, secrets)
-                    has_place = not self._pool.keeps_no_state(request.server, request.session)
-                    if has_place and not request.is_placed:
-                        place = await self._place(request)
-                        if place.queue != self.queue:
-                            return mcp.ServerAnswer(queue=place.queue)
-                        if place.replaces:
-                            self._pool.mark_lost(request.server, request.session_key)
-                    relay = Relay(heartbeats, caller_id=request.caller_id, queue=self.queue if has_place else None)
+                    own, elsewhere = await self._own_place(request)
+                    if elsewhere is not None:
+                        return mcp.ServerAnswer(queue=elsewhere)
+                    relay = Relay(heartbeats, caller_id=request.caller_id, queue=own)
                     try:
                         answer = await self._pool.call(request, dict(request.arguments), relay, secrets)
                     finally:
@@ -123,6 +125,31 @@ class McpServerActivities:
                     return await self._recorded(answer, request)
             except asyncio.CancelledError:
                 _raise_unless_cancelled(was_sent=was_sent)
+                raise
+
+    @activity.defn
+    async def request_server(self, request: mcp.RequestServerInput) -> mcp.ServerReply:
+        """Make a request that reads, or return the queue of the worker that has the session.
+
+        An error that the server answers is part of the reply; other failures are those of `call_server_tool`.
+        """
+        # Loads the MCP SDK, see above.
+        from outlast.activities.mcp_servers.sessions import MCPError, Relay  # noqa: PLC0415
+
+        with as_activity_failure():
+            try:
+                async with heartbeating() as heartbeats:
+                    secrets = self._secrets(request.server, request.caller_id, request.caller_secrets)
+                    request = self._with_own_session(request, secrets)
+                    own, elsewhere = await self._own_place(request)
+                    if elsewhere is not None:
+                        return mcp.ServerReply(queue=elsewhere)
+                    relay = Relay(heartbeats, caller_id=request.caller_id, queue=own)
+                    return _reply(request, await self._pool.request(request, relay, secrets))
+            except MCPError as error:
+                return mcp.ServerReply(error=mcp.ServerError(code=error.code, message=redact(error.message)[:500]))
+            except asyncio.CancelledError:
+                _raise_unless_cancelled(was_sent=False)
                 raise
 
     @activity.defn
@@ -160,16 +187,26 @@ class McpServerActivities:
                 ErrorCategory.AUTHENTICATION, f"A secret for {server} cannot be opened: {error}"
             ) from None
 
-    def _with_own_session(
-        self, request: mcp.CallServerToolInput, secrets: Mapping[str, str]
-    ) -> mcp.CallServerToolInput:
+    def _with_own_session(self, request: UseT, secrets: Mapping[str, str]) -> UseT:
         """Give each caller and each value of its secrets a separate session."""
         if not secrets:
             return request
         digest = self._sealer.digests([request.caller_id, *(f"{name}={secrets[name]}" for name in sorted(secrets))])[0]
         return request.model_copy(update={"session_key": f"{request.session_key}-{digest[:32]}"})
 
-    async def _place(self, request: mcp.CallServerToolInput) -> mcp.SessionPlace:
+    async def _own_place(self, request: mcp.SessionUse) -> tuple[str | None, str | None]:
+        """Return the queue of this worker if the session belongs to it, else of the worker that it belongs to."""
+        if self._pool.keeps_no_state(request.server, request.session):
+            return None, None
+        if not request.is_placed:
+            place = await self._place(request)
+            if place.queue != self.queue:
+                return None, place.queue
+            if place.replaces:
+                self._pool.mark_lost(request.server, request.session_key)
+        return self.queue, None
+
+    async def _place(self, request: mcp.SessionUse) -> mcp.SessionPlace:
         placed = mcp.PlaceSessionInput(
             key=request.session_key, candidate_queue=self.queue, lost_queue=request.lost_queue
         )
@@ -214,10 +251,28 @@ class McpServerActivities:
     async def _note(self, server: str, key: str, event: str) -> None:
         """Report an event of a session to the server's workflow, if it can be reached."""
         note = mcp.SessionNote.model_validate({"key": key, "queue": self.queue, "event": event})
+        await self._signal(server, mcp.NOTE_SESSION_SIGNAL, note)
+
+    async def _report(self, server: str, lists: bool, uris: tuple[str, ...]) -> None:
+        change = mcp.ServerChange(lists=lists, uris=uris, queue=self.queue)
+        await self._signal(server, mcp.NOTE_CHANGE_SIGNAL, change)
+
+    async def _signal(self, server: str, signal: str, note: mcp.SessionNote | mcp.ServerChange) -> None:
         try:
             with ignore_missing():
-                await self._client.get_workflow_handle(mcp.server_workflow_id(server)).signal(
-                    mcp.NOTE_SESSION_SIGNAL, note
-                )
+                await self._client.get_workflow_handle(mcp.server_workflow_id(server)).signal(signal, note)
         except RPCError:
-            activity.logger.warning("An event of a session with the MCP server %s was not reported", server)
+            activity.logger.warning("An event of the MCP server %s was not reported", server)
+
+
+def _reply(request: mcp.RequestServerInput, result: JsonObject) -> mcp.ServerReply:
+    """Return the result without what is about the session with the server, or an error for one that is too large."""
+    meta = as_mcp_answer(result).meta
+    result = {key: value for key, value in result.items() if key not in ("_meta", "resultType", "ttlMs", "cacheScope")}
+    result = {**result, "_meta": meta} if meta else result
+    size = len(json.dumps(result, ensure_ascii=False).encode())
+    if size <= MAX_ANSWER_BYTES:
+        return mcp.ServerReply(result=result)
+    what = request.params.get("uri") or request.method
+    message = f"The answer for {what} has {size:,} bytes; at most {MAX_ANSWER_BYTES:,} can be read."
+    return mcp.ServerReply(error=mcp.ServerError(code=_TOO_LARGE, message=message))

@@ -2,15 +2,18 @@
 
 import asyncio
 import itertools
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 
 import httpx2
 import mcp_types
 from mcp import Client, ClientSession, MCPError
 from mcp.client import ClientRequestContext
+from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Tool as WireTool
 from pydantic import BaseModel, ConfigDict, JsonValue, SecretStr, ValidationError
@@ -22,12 +25,13 @@ from temporalio.client import (
 )
 from temporalio.service import RPCError, RPCStatusCode
 
-from outlast.activities.contracts import ErrorCategory
+from outlast.activities.contracts import ErrorCategory, JsonObject
 from outlast.activities.failures.classify import ToolFailure, category_of_status, redact
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import mcp_failure, not_called, not_connected
-from outlast.activities.mcp_servers.lenient import MAX_NOTES, MAX_TOOLS, NOTES, lenient
+from outlast.activities.mcp_servers.config import ServerOptions
+from outlast.activities.mcp_servers.lenient import MAX_NOTES, MAX_RESOURCES, MAX_TOOLS, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
 from outlast.activities.web.address_rules import AddressRules
@@ -186,6 +190,24 @@ async def call_to_its_end(session: ClientSession, tool: str, arguments: dict[str
     return raw
 
 
+async def requested(session: ClientSession, method: mcp.RequestMethod, params: JsonObject) -> JsonObject:
+    """Return the raw result of a request that reads. Raises `MCPError`, and `ToolFailure` for one that asks first."""
+    kinds: dict[
+        str,
+        type[mcp_types.ReadResourceRequest | mcp_types.GetPromptRequest | mcp_types.CompleteRequest],
+    ] = {
+        "resources/read": mcp_types.ReadResourceRequest,
+        "prompts/get": mcp_types.GetPromptRequest,
+        "completion/complete": mcp_types.CompleteRequest,
+    }
+    request = kinds[method].model_validate({"method": method, "params": params}, by_name=False)
+    raw = (await session.send_request(request, _RawAnswer)).model_extra or {}
+    if raw.get("resultType", "complete") != "complete":
+        asks = f"The server asks for input before it answers {method}, which is not supported."
+        raise mcp_failure(ErrorCategory.VALIDATION, asks)
+    return raw
+
+
 async def _input_responses(
     session: ClientSession, asked: mcp_types.InputRequiredResult
 ) -> dict[str, mcp_types.InputResponse] | None:
@@ -210,6 +232,10 @@ async def _input_response(session: ClientSession, key: str, request: mcp_types.I
 _CONNECT_SECONDS = 60.0
 """A standby Actor may have to be started first."""
 _ANSWER_SECONDS = 3_600.0
+_ENTRIES_SECONDS = 20.0
+_MAX_ENTRIES_BYTES = 200_000
+"""Of each list of resources, templates and prompts: the lists of a server are in a history."""
+_ListRequest = mcp_types.ListResourcesRequest | mcp_types.ListResourceTemplatesRequest | mcp_types.ListPromptsRequest
 _MAX_PAGES = 20
 _MAX_EVENT_BYTES = 16 * 1024 * 1024
 """One message in a stream of events. The limit of the SDK, 1 MiB, is below that of an answer, which repeats its
@@ -244,6 +270,66 @@ async def listed_tools(session: ClientSession) -> tuple[tuple[WireTool, ...], tu
     if cursor is not None or len(found) > MAX_TOOLS:
         notes.insert(0, f"The server lists more tools; only the first {len(tools):,} are used.")
     return tuple({tool.name: tool for tool in reversed(tools)}.values())[::-1], tuple(notes[:MAX_NOTES])
+
+
+@dataclass(frozen=True)
+class ListedEntries:
+    """What a server lists beside its tools, as it wrote it, and notes on entries that cannot be used."""
+
+    resources: tuple[JsonObject, ...] = ()
+    resource_templates: tuple[JsonObject, ...] = ()
+    prompts: tuple[JsonObject, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def listed_entries(session: ClientSession, options: ServerOptions) -> ListedEntries:
+    """Return the resources, templates and prompts that a server has and `options` offer.
+
+    A list that the server refuses, or does not answer in time, is empty and noted: its tools can be used.
+    """
+    has = session.server_capabilities or mcp_types.ServerCapabilities()
+    notes, found = list[str](), dict[str, tuple[JsonObject, ...]]()
+    for field, wire_field, request, is_offered in (
+        ("resources", "resources", mcp_types.ListResourcesRequest, has.resources is not None and options.resources),
+        (
+            "resource_templates",
+            "resourceTemplates",
+            mcp_types.ListResourceTemplatesRequest,
+            has.resources is not None and options.resources,
+        ),
+        ("prompts", "prompts", mcp_types.ListPromptsRequest, has.prompts is not None and options.prompts),
+    ):
+        if is_offered:
+            found[field] = await _entries(session, request, wire_field, notes)
+    return ListedEntries(**found, notes=tuple(notes[:MAX_NOTES]))
+
+
+async def _entries(
+    session: ClientSession, request: type[_ListRequest], field: str, notes: list[str]
+) -> tuple[JsonObject, ...]:
+    found, size, cursor, seen = list[JsonObject](), 0, None, set[str | None]()
+    try:
+        async with asyncio.timeout(_ENTRIES_SECONDS):
+            while cursor not in seen and len(seen) < _MAX_PAGES:
+                seen.add(cursor)
+                params = mcp_types.PaginatedRequestParams(cursor=cursor)
+                page = (await session.send_request(request(params=params), _RawAnswer)).model_extra or {}
+                notes += page.get("_meta", {}).get(NOTES, [])
+                for entry in page[field]:
+                    size += len(json.dumps(entry))
+                    if len(found) >= MAX_RESOURCES or size > _MAX_ENTRIES_BYTES:
+                        notes.append(f"The server lists more {field}; only the first {len(found):,} are used.")
+                        return tuple(found)
+                    found.append(entry)
+                cursor = page.get("nextCursor")
+                if cursor is None:
+                    break
+    except (MCPError, TimeoutError) as error:
+        if isinstance(error, MCPError) and error.code == mcp_types.CONNECTION_CLOSED:
+            raise
+        reason = "it did not answer in time" if isinstance(error, TimeoutError) else redact(str(error))[:200]
+        notes.append(f"The {field} of the server are not listed: {reason}.")
+    return tuple(found)
 
 
 async def call_tool(
@@ -299,12 +385,27 @@ class Callbacks(Protocol):
         ...
 
 
-def client_of(transport: AbstractAsyncContextManager[Any], callbacks: Callbacks | None) -> Client:
+class Listener(Protocol):
+    """Receives notifications of a server."""
+
+    async def noticed(self, message: IncomingMessage) -> None:
+        """Receive a notification."""
+        ...
+
+
+def client_of(
+    transport: AbstractAsyncContextManager[Any], callbacks: Callbacks | None, listener: Listener | None = None
+) -> Client:
     """Return a client of the SDK; without `callbacks` it can answer nothing that the server asks."""
     info = mcp_types.Implementation(name="outlast", version="1")
     elicit, sample = (callbacks.elicit, callbacks.sample) if callbacks else (None, None)
     return Client(
-        lenient(transport), client_info=info, cache=None, elicitation_callback=elicit, sampling_callback=sample
+        lenient(transport),
+        client_info=info,
+        cache=None,
+        elicitation_callback=elicit,
+        sampling_callback=sample,
+        message_handler=listener.noticed if listener is not None else None,
     )
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError
 from outlast.activities.batches.contracts import BATCH_WORKFLOW
 from outlast.activities.contracts import Contract, ErrorEnvelope, JsonObject
 from outlast.activities.dispatch.contracts import DISPATCH_WORKFLOW, NOTHING_TO_RELEASE_WORKFLOW
-from outlast.activities.mcp_servers.contracts import SERVER_WORKFLOW
+from outlast.activities.mcp_servers.contracts import REQUEST_WORKFLOW, SERVER_WORKFLOW
 from outlast.activities.runs.contracts import AbortRunInput
 from outlast.activities.schedules.contracts import FIRING_WORKFLOW, Started, StartFiringInput
 from outlast.activities.spending.contracts import LEDGER_WORKFLOW
@@ -45,6 +45,7 @@ REMEDIES: Mapping[str, Remedy] = MappingProxyType(
         RETENTION: Remedy.ENDED,
         RESOLUTION: Remedy.ENDED,
         SERVER_WORKFLOW: Remedy.ENDED,
+        REQUEST_WORKFLOW: Remedy.ENDED,
         NOTHING_TO_RELEASE_WORKFLOW: Remedy.ENDED,
         BATCH_WORKFLOW: Remedy.RESTARTED,
         DISPATCH_WORKFLOW: Remedy.RESTARTED,

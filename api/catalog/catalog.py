@@ -242,6 +242,18 @@ class Catalogue:
         found = {actor_id: await self._definition(actor_id, caller) for actor_id in ids}
         return {actor_id: definition.full_name for actor_id, definition in found.items() if definition is not None}
 
+    def servers_of(self, selection: Selection, tools: registry.ToolSet) -> tuple[str, ...]:
+        """Return the servers of which a connection has a tool in `tools`, or selects all and there are no tools."""
+        used = {tool.server.server for tool in tools.tools.values() if tool.server is not None}
+        selectors = selection.selectors
+        is_all = selectors is None or Category.SERVERS in selectors
+        return tuple(
+            name
+            for name in self.server_names
+            if name in used
+            or ((is_all or name in (selectors or ())) and self.servers is not None and not self.servers.tools_of(name))
+        )
+
     def _selected_servers(self, selectors: tuple[str, ...] | None) -> tuple[str, ...]:
         """Return the servers of which a selection may have tools."""
         if selectors is None or Category.SERVERS in selectors:

@@ -3,17 +3,19 @@
 import asyncio
 import logging
 import time
+import uuid
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import MappingProxyType
+from typing import Literal
 
 from cachetools import TTLCache
 from temporalio.client import Client, WorkflowUpdateFailedError
 from temporalio.exceptions import TemporalError
 
-from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope
+from outlast.activities.contracts import Caller, ErrorCategory, ErrorEnvelope, JsonObject
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import without_secrets
 from outlast.activities.mcp_servers.config import McpServer, ServerOptions, Servers, ServersFile
@@ -31,6 +33,8 @@ from outlast.activities.secrets import SecretSealer
 from outlast.activities.unicode_text import printable, without_hidden
 from outlast.api.errors import InvalidCall, PlatformUnavailable, ServerNotFound, ToolQuarantined
 from outlast.worker.server_listings import listing_of, tools_from, variant_of
+from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.tool_calls import ServerTarget
 from outlast.workflows.tools.core.server_tools import SEPARATOR, server_tool_name
 from outlast.workflows.tools.framework.tool import Tool
 
@@ -48,6 +52,12 @@ _IN_USE_SECONDS = 1_800.0
 _MAX_INSTRUCTIONS_CHARS = 4_000
 _MAX_CALLERS = 1_000
 _NO_VARIANTS: Mapping[str, str] = MappingProxyType({})
+_REQUEST_SECONDS = 75.0
+"""Above the time limit of the request itself, whose reason is better."""
+_CHANGES_QUERY = f"WorkflowType = '{mcp.SERVER_WORKFLOW}' AND ExecutionStatus = 'Running'"
+ListKind = Literal["tools", "resources", "prompts"]
+ListKinds = frozenset[ListKind]
+ALL_LISTS: ListKinds = frozenset({"tools", "resources", "prompts"})
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,10 @@ class _Known:
     retry_at: float = 0.0
     error: str | None = None
     reading: "asyncio.Task[None] | None" = None
+    told: int | None = None
+    """`ServerChanges.lists` as last seen."""
+    heeded: int | None = None
+    """`told` when the latest list was requested."""
 
     def is_current(self, digest: str, options: ServerOptions) -> bool:
         return (self.digest, self.options) == (digest, options) and self.read_at is not None
@@ -169,7 +183,7 @@ class ServerTools:
         self._known: dict[str, _Known] = {}
         self._seen = frozenset(file.current)
         self._asked_at = float("-inf")
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[ListKinds], None]] = []
         self.revision = 0
         """It changes with each change of the tools."""
 
@@ -189,9 +203,52 @@ class ServerTools:
         _ = self._file.lock.current
         return self._file.lock.problem
 
-    def on_change(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each change of the tools."""
+    def on_change(self, listener: Callable[[ListKinds], None]) -> None:
+        """Call `listener` after each change, with the lists that have changed."""
         self._listeners.append(listener)
+
+    def listing_of(self, name: str) -> mcp.ServerListing | None:
+        """Return the latest list of a server; None if it never was listed, or is not in the file."""
+        known = self._known.get(name)
+        return known.listing if known is not None else None
+
+    async def request(
+        self, name: str, method: mcp.RequestMethod, params: JsonObject, *, caller: Caller, conversation: str | None
+    ) -> mcp.ServerReply:
+        """Make a request that reads, in the session of the caller's calls. Raises `ServerNotFound`, and
+        `PlatformUnavailable` if no worker answers in time.
+        """
+        server, known = self._server(name), self._known.get(name)
+        listed = known.listing.tools if known is not None and known.listing is not None else ()
+        offered = (tool for tool in listed if server.options.offers(tool.name))
+        is_stateless = all(tool.read_only or tool.idempotent for tool in offered)
+        scope = server.options.session or ("shared" if is_stateless else None)
+        request_id = uuid.uuid4().hex
+        call = ServerTarget(server=name, tool="", session=scope).for_call(
+            caller_id=caller.id, conversation=conversation, task=request_id
+        )
+        request = mcp.RequestServerInput(
+            caller_id=caller.id,
+            caller_secrets=caller.server_secrets,
+            server=name,
+            session=call.session,
+            session_key=call.session_key,
+            tells_loss=False,
+            method=method,
+            params=params,
+        )
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                return await self._client.execute_workflow(
+                    mcp.REQUEST_WORKFLOW,
+                    request,
+                    id=mcp.REQUEST_WORKFLOW_PREFIX + request_id,
+                    task_queue=TOOLS_TASK_QUEUE,
+                    execution_timeout=timedelta(seconds=_REQUEST_SECONDS),
+                    result_type=mcp.ServerReply,
+                )
+        except (TemporalError, TimeoutError) as error:
+            raise PlatformUnavailable(f"The MCP server {name!r} has not answered: {_words(error)}") from error
 
     async def offered(self, names: Iterable[str] | None = None, caller: Caller | None = None) -> OfferedServers:
         """Return the tools of these servers (default: all), by their latest lists; waits for those without a list.
@@ -366,7 +423,7 @@ class ServerTools:
         for name in changed:
             self._offer(name)
         if changed:
-            self._changed()
+            self._changed(frozenset({"tools"}))
 
     def _offer(self, name: str) -> None:
         """Offer the tools of the latest list that are not quarantined."""
@@ -399,6 +456,7 @@ class ServerTools:
 
     async def _reading(self, name: str, server: McpServer, digest: str) -> None:
         known = self._known[name]
+        told = known.told
         try:
             async with asyncio.timeout(_LIST_SECONDS):
                 # Workers list only the tools that the options offer, and the digest does not contain these.
@@ -409,6 +467,7 @@ class ServerTools:
             self._failed(name, digest, _words(error))
         else:
             self._take(name, digest, server.options, listing)
+            known.heeded = told
         finally:
             known.reading = None
 
@@ -424,18 +483,15 @@ class ServerTools:
             return
         for note in listing.notes if known.listing is None or known.listing.notes != listing.notes else ():
             log.warning("MCP server %s: %s", name, note)
-        before = known.listing
-        has_changed = (
-            (known.digest, known.options) != (digest, options)
-            or before is None
-            or (before.tools, before.instructions) != (listing.tools, listing.instructions)
-        )
+        is_other = (known.digest, known.options) != (digest, options)
+        changed = ALL_LISTS if is_other else _changed_lists(known.listing, listing)
         known.failures, known.error = (known.failures + 1, listing.error) if listing.error else (0, None)
         known.retry_at = _retry_at(known.failures)
         known.digest, known.options, known.listing, known.read_at = digest, options, listing, time.monotonic()
-        if has_changed:
-            self._offer(name)
-            self._changed()
+        if changed:
+            if "tools" in changed:
+                self._offer(name)
+            self._changed(changed)
 
     def _failed(self, name: str, digest: str, reason: str) -> None:
         known = self._known.setdefault(name, _Known())
@@ -445,18 +501,32 @@ class ServerTools:
         if known.digest != digest:
             known.digest, known.read_at = digest, None
 
-    def _changed(self) -> None:
+    def _changed(self, kinds: ListKinds) -> None:
         self.revision += 1
         for listener in self._listeners:
-            listener()
+            listener(kinds)
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
+                await self._read_changes()
+            except Exception as error:  # noqa: BLE001 (lists are read again without it, only later)
+                log.debug("Changes of MCP servers cannot be read: %r", error)
+            try:
                 self._look()
             except Exception:
                 log.exception("The MCP servers cannot be looked after")
+
+    async def _read_changes(self) -> None:
+        """Read what servers have told workers of. Nothing is read while nobody uses a server."""
+        if not self._known or time.monotonic() - self._asked_at > _IN_USE_SECONDS:
+            return
+        async for found in self._client.list_workflows(_CHANGES_QUERY):
+            known = self._known.get(found.id.removeprefix(mcp.SERVER_WORKFLOW_PREFIX))
+            if known is not None:
+                changes = await found.memo_value(mcp.CHANGES_MEMO, mcp.ServerChanges(), type_hint=mcp.ServerChanges)
+                known.told = changes.lists
 
     def _look(self) -> None:
         """Read the lists that are due and those of new servers, and forget servers that the file no longer has."""
@@ -468,7 +538,7 @@ class ServerTools:
             if known.reading is not None:
                 known.reading.cancel()
         if any(gone):
-            self._changed()
+            self._changed(ALL_LISTS)
         new, self._seen = servers.keys() - self._seen, frozenset(servers)
         if now - self._asked_at > _IN_USE_SECONDS:
             return
@@ -479,8 +549,20 @@ class ServerTools:
             if known is None or now < known.retry_at:
                 continue
             is_old = known.read_at is None or now - known.read_at > _MAX_AGE_SECONDS or known.failures > 0
+            is_old = is_old or known.heeded != known.told
             if is_old or not known.is_current(servers.digest(name), servers[name].options):
                 self._read(name, servers)
+
+
+def _changed_lists(before: mcp.ServerListing | None, now: mcp.ServerListing) -> ListKinds:
+    if before is None:
+        return ALL_LISTS
+    parts: tuple[tuple[ListKind, bool], ...] = (
+        ("tools", (before.tools, before.instructions) != (now.tools, now.instructions)),
+        ("resources", (before.resources, before.resource_templates) != (now.resources, now.resource_templates)),
+        ("prompts", before.prompts != now.prompts),
+    )
+    return frozenset(kind for kind, has_changed in parts if has_changed)
 
 
 def _retry_at(failures: int) -> float:

@@ -42,6 +42,7 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol import request_meta, versions
 from outlast.api.mcp.protocol.request_meta import ProgressNote, ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import handoffs_meta, input_requests, modern_task
+from outlast.api.mcp.server_features import ServerFeatures
 from outlast.api.mcp.tool_lists import own_schema, tool_entries
 from outlast.api.services import Services
 from outlast.api.tasks.arguments import split_wait
@@ -97,9 +98,15 @@ class CallToolHandler:
     """The handler of `tools/call`."""
 
     def __init__(
-        self, services: Services, connections: Connections, questions: ClientQuestions, on_tools_changed: OnToolsChanged
+        self,
+        services: Services,
+        connections: Connections,
+        questions: ClientQuestions,
+        on_tools_changed: OnToolsChanged,
+        servers: ServerFeatures,
     ) -> None:
         """`on_tools_changed` notifies a client that its list of tools has changed."""
+        self._servers = servers
         self._questions = questions
         self._services = services
         self._tasks = services.tasks
@@ -153,6 +160,7 @@ class CallToolHandler:
     ) -> ToolResult:
         """Return the answer of a call of `tool` in its form for the client, and offer it an Actor that it has added."""
         result = await self.offer_added_actor(ctx, client, result)
+        result = await self._servers.with_shown_links(client, tool, result)
         if not result.is_error:
             return result
         return dialect_of(client.mode).failure(result, tool, await self._connections.tools(client))

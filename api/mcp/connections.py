@@ -24,6 +24,7 @@ from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.records import Origin, set_origin
 from outlast.api.catalog.discovery import with_discovery
+from outlast.api.catalog.servers import ListKind, ListKinds
 from outlast.api.errors import BadRequest, IssuerUnavailable, KeyChecksBusy, PlatformUnavailable, UnknownParameter
 from outlast.api.http.dependencies import PRINCIPAL_STATE
 from outlast.api.mcp.protocol.versions import Context, client_facts, session_of
@@ -44,6 +45,26 @@ _LARGEST_ID = 2**53 - 1
 _CANCELLED, _PROGRESS = "notifications/cancelled", "notifications/progress"
 
 
+class ListChanges:
+    """Changes of lists that one listener has not taken. Changes in quick succession count as one."""
+
+    def __init__(self) -> None:
+        self._kinds = set[ListKind]()
+        self._any = asyncio.Event()
+
+    def add(self, kinds: ListKinds) -> None:
+        """Note changed lists."""
+        self._kinds |= kinds
+        self._any.set()
+
+    async def take(self) -> list[ListKind]:
+        """Wait for changes, and return the changed lists."""
+        await self._any.wait()
+        self._any.clear()
+        taken, self._kinds = sorted(self._kinds), set()
+        return taken
+
+
 @dataclass
 class Connection:
     """State of one connection."""
@@ -60,18 +81,23 @@ class Connection:
     """The client's session, to which its sessions with MCP servers belong; None without one (2026-07-28 over HTTP)."""
     log_level: str | None = None
     """The level of the last `logging/setLevel` (2025-11-25)."""
-    tool_list_listeners: set[asyncio.Event] = field(default_factory=set[asyncio.Event])
-    """The `subscriptions/listen` streams that wait for changes of the list of tools."""
+    list_listeners: set[ListChanges] = field(default_factory=set[ListChanges])
+    """Streams and sessions that wait for changes of lists."""
 
     @contextmanager
-    def listening(self) -> Generator[asyncio.Event]:
-        """Yield an event that is set for each change of the list of tools. Changes in quick succession count as one."""
-        changed = asyncio.Event()
-        self.tool_list_listeners.add(changed)
+    def listening(self) -> Generator[ListChanges]:
+        """Yield the changes of lists from now on."""
+        changes = ListChanges()
+        self.list_listeners.add(changes)
         try:
-            yield changed
+            yield changes
         finally:
-            self.tool_list_listeners.discard(changed)
+            self.list_listeners.discard(changes)
+
+    def announce(self, kinds: ListKinds) -> None:
+        """Notify the listeners that these lists have changed."""
+        for changes in self.list_listeners:
+            changes.add(kinds)
 
 
 @dataclass(frozen=True)
@@ -111,7 +137,7 @@ class Connections:
 
     @property
     def may_change(self) -> bool:
-        """True if the tools of connections may change by themselves, because there are MCP servers."""
+        """True if the lists of connections may change by themselves, because there are MCP servers."""
         return self._services.server_tools is not None
 
     async def client(self, ctx: Context) -> Client:
@@ -169,11 +195,10 @@ class Connections:
         client.connection.tools = None
         return True
 
-    def _announce_change(self) -> None:
-        """Notify the listeners of all connections that the tools of MCP servers have changed."""
+    def _announce_change(self, kinds: ListKinds) -> None:
+        """Notify the listeners of all connections that lists of MCP servers have changed."""
         for connection in list(self._connections.values()):
-            for changed in connection.tool_list_listeners:
-                changed.set()
+            connection.announce(kinds)
 
     async def _load_tools(self, client: Client) -> ToolSet:
         selection = client.connection.selection

@@ -5,7 +5,7 @@ In 2025-11-25, background tasks watch for a session and end with it. In 2026-07-
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import suppress
 from typing import Any, Literal, cast
 
@@ -15,8 +15,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, INVALID_REQUEST
 
 from outlast.api.access.principal import Principal
+from outlast.api.catalog.servers import ALL_LISTS, ListKind, ListKinds
 from outlast.api.errors import ApiError, CredentialEnded
-from outlast.api.mcp.connections import Client, Connections
+from outlast.api.mcp.connections import Client, Connections, ListChanges
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.request_meta import ProgressSteps, progress_notification, wants_progress
 from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, STATE_EVENTS, detailed_task, legacy_task
@@ -31,7 +32,12 @@ log = logging.getLogger("outlast.mcp")
 MAX_SUBSCRIPTIONS = 100
 """Resources that one session, or one stream, can subscribe to."""
 _KEY_PREFIX = "resource "
-_TOOL_LIST_KEY = "tools/list"
+_LISTS_KEY = "lists"
+_LIST_CHANGED: Mapping[ListKind, Callable[..., types.ServerNotification]] = {
+    "tools": types.ToolListChangedNotification,
+    "resources": types.ResourceListChangedNotification,
+    "prompts": types.PromptListChangedNotification,
+}
 _MAX_TASK_IDS = 100
 
 
@@ -173,28 +179,32 @@ class ListenStreams:
             require_tasks(ctx)
         task_ids = [task_id for task_id in requested_ids if await self._exists(client, task_id)]
         uris = await self._resources.existing(ctx, client, params.notifications.resource_subscriptions)
-        with client.connection.listening() as tools_changed:
-            await self._acknowledge(ctx, params, task_ids, uris, meta)
+        kinds: ListKinds = frozenset(
+            kind for kind in ALL_LISTS if getattr(params.notifications, f"{kind}_list_changed", None)
+        )
+        if not self._connections.may_change:
+            kinds &= {"tools"}
+        with client.connection.listening() as changes:
+            await self._acknowledge(ctx, kinds, task_ids, uris, meta)
             async with asyncio.TaskGroup() as group:
                 for task_id in task_ids:
                     group.create_task(self._send_task_changes(ctx, client, task_id, meta))
                 for uri in uris:
                     group.create_task(self._resources.notify_stream(ctx, client, uri, meta))
-                if params.notifications.tools_list_changed or uris or not requested_ids:
-                    is_wanted = bool(params.notifications.tools_list_changed)
-                    group.create_task(_send_tool_list_changes(ctx, tools_changed, meta, is_wanted=is_wanted))
+                if kinds or uris or not requested_ids:
+                    group.create_task(_send_list_changes(ctx, changes, meta, kinds))
         return types.SubscriptionsListenResult(_meta=cast(Any, meta))
 
     async def _acknowledge(
         self,
         ctx: Context,
-        params: types.SubscriptionsListenRequestParams,
+        kinds: ListKinds,
         task_ids: list[str],
         uris: list[str],
         meta: dict[str, Any],
     ) -> None:
         """Send the client its active subscriptions."""
-        active: dict[str, Any] = {"toolsListChanged": True} if params.notifications.tools_list_changed else {}
+        active: dict[str, Any] = {f"{kind}ListChanged": True for kind in sorted(kinds)}
         if task_ids:
             active["taskIds"] = task_ids
         if uris:
@@ -228,33 +238,30 @@ class ListenStreams:
         return False
 
 
-async def _send_tool_list_changes(
-    ctx: Context, tools_changed: asyncio.Event, meta: dict[str, Any], *, is_wanted: bool
-) -> None:
-    """Keep the stream open until the client closes it; send changes only if the client requested them."""
+async def _send_list_changes(ctx: Context, changes: ListChanges, meta: dict[str, Any], kinds: ListKinds) -> None:
+    """Keep the stream open until the client closes it; send changes only of the lists that the client requested."""
     while True:
-        await tools_changed.wait()
-        tools_changed.clear()
-        if is_wanted:
-            changed = types.ToolListChangedNotification(params=types.NotificationParams(_meta=cast(Any, meta)))
-            await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
+        for kind in await changes.take():
+            if kind in kinds:
+                changed = _LIST_CHANGED[kind](params=types.NotificationParams(_meta=cast(Any, meta)))
+                await ctx.session.send_notification(changed, related_request_id=ctx.request_id)
 
 
-def watch_tool_list(ctx: Context, client: Client) -> None:
-    """Notify the session of `ctx` (2025-11-25) of each change of the tools of MCP servers, until the session ends."""
-    start_watcher(ctx, client.principal, _TOOL_LIST_KEY, _notify_of_tool_list(ctx, client))
+def watch_lists(ctx: Context, client: Client) -> None:
+    """Notify the session of `ctx` (2025-11-25) of each change of lists of MCP servers, until the session ends."""
+    if _LISTS_KEY not in _watchers_of(ctx):
+        start_watcher(ctx, client.principal, _LISTS_KEY, _notify_of_lists(ctx, client))
 
 
-async def _notify_of_tool_list(ctx: Context, client: Client) -> None:
-    with client.connection.listening() as changed:
+async def _notify_of_lists(ctx: Context, client: Client) -> None:
+    with client.connection.listening() as changes:
         while True:
-            await changed.wait()
-            changed.clear()
-            try:
-                await ctx.session.send_tool_list_changed()
-            except Exception as error:  # noqa: BLE001  # a closed transport raises exceptions of many types
-                log.debug("The session that listed its tools has ended: %s", error)
-                return
+            for kind in await changes.take():
+                try:
+                    await ctx.session.send_notification(_LIST_CHANGED[kind]())
+                except Exception as error:  # noqa: BLE001  # a closed transport raises exceptions of many types
+                    log.debug("The session that read a list has ended: %s", error)
+                    return
 
 
 def _requested_task_ids(params: types.SubscriptionsListenRequestParams) -> list[str]:

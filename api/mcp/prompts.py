@@ -13,6 +13,7 @@ from outlast.api.mcp.connections import Connections
 from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import input_requests
 from outlast.api.mcp.protocol.versions import Context, is_modern
+from outlast.api.mcp.server_features import ServerFeatures, page
 from outlast.workflows.contracts.questions import InputRequest
 from outlast.workflows.tools.extensions import extension_entries
 
@@ -51,23 +52,37 @@ class PromptMethods:
     """The handlers of `prompts/*` and `completion/complete`."""
 
     def __init__(
-        self, connections: Connections, client_questions: ClientQuestions, default_actors: Sequence[str]
+        self,
+        connections: Connections,
+        client_questions: ClientQuestions,
+        default_actors: Sequence[str],
+        servers: ServerFeatures,
     ) -> None:
+        """`servers` has the prompts of MCP servers."""
+        self._servers = servers
         self._connections = connections
         self._client_questions = client_questions
         self._default_actors = tuple(default_actors)
         offered = (RUN_ACTOR, *cast(tuple[Prompt, ...], extension_entries("PROMPTS")))
         self._prompts = {prompt.name: prompt for prompt in offered}
 
-    async def list(self, _ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+    async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> JsonObject:
         """`prompts/list`."""
-        return {"prompts": [_prompt_entry(prompt) for prompt in self._prompts.values()]}
+        served = (await self._servers.offer(await self._connections.client(ctx))).prompts
+        own = [_prompt_entry(prompt) for prompt in self._prompts.values()]
+        others = [prompt.entry for name, prompt in served.items() if name not in self._prompts]
+        return page("prompts", [*own, *others], params)
 
     async def get(self, ctx: Context, params: types.GetPromptRequestParams) -> JsonObject:
         """`prompts/get`. Asks the user for missing arguments if the client supports elicitation.
 
         Raises -32602 for an unknown prompt, or when an argument is still missing.
         """
+        if params.name not in self._prompts:
+            client = await self._connections.client(ctx)
+            offer = await self._servers.offer(client)
+            if params.name in offer.prompts:
+                return await self._servers.prompt(client, offer, offer.prompts[params.name], params.arguments or {})
         prompt = await self._prompt(ctx, params.name)
         given = params.arguments or {}
         missing = prompt.missing_arguments(given)
@@ -90,6 +105,11 @@ class PromptMethods:
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> JsonObject:
         """`completion/complete`: the known values that begin with the typed text."""
+        if not isinstance(params.ref, types.PromptReference) or params.ref.name not in self._prompts:
+            client = await self._connections.client(ctx)
+            suggested = await self._servers.complete(client, await self._servers.offer(client), params)
+            if suggested is not None:
+                return suggested
         values: Sequence[str] = ()
         if isinstance(params.ref, types.PromptReference):
             values = await self._suggested_values(ctx, await self._prompt(ctx, params.ref.name), params.argument.name)
@@ -117,9 +137,9 @@ def _arguments_question(prompt: Prompt, missing: Sequence[PromptArgument]) -> In
     return InputRequest(message=f"The prompt {prompt.title!r} needs:", requested_schema=schema)
 
 
-def _prompt_entry(prompt: Prompt) -> Mapping[str, Any]:
+def _prompt_entry(prompt: Prompt) -> JsonObject:
     """MCP `Prompt`."""
-    arguments = [
+    arguments: list[JsonObject] = [
         {"name": argument.name, "description": argument.description, "required": argument.required}
         for argument in prompt.arguments
     ]

@@ -26,6 +26,7 @@ from outlast.api.mcp.dialects.registry import dialect_of
 from outlast.api.mcp.protocol.task_shapes import STATE_EVENTS, detailed_task
 from outlast.api.mcp.protocol.versions import Context, is_modern, with_mcp_errors
 from outlast.api.mcp.resource_definitions import READ_PARAMETERS, Resource, is_web_address, segments_below
+from outlast.api.mcp.server_features import ServerFeatures, page, target_in
 from outlast.api.services import Services
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.live_rows import LastRow, TaskRows
@@ -44,6 +45,7 @@ COMPLETE_META = "outlast/complete"
 """Key in the contents' meta: true after the last row."""
 _ROWS_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})/rows(?:\?([^#]{1,300}))?")
 TASK_MIME_TYPE = "application/json"
+_UNCACHED: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
 _TASK_URI = re.compile(r"outlast://tasks/([^/?#]{1,200})")
 _MAX_NAME_CHARS = 100
 _TOO_MANY_REQUESTS, _SERVER_ERRORS = 429, 500
@@ -221,27 +223,31 @@ class PlatformResources:
 
 
 class ResourceMethods:
-    """The handlers of `resources/*`, without subscriptions, for tasks, their rows, pages and the platform."""
+    """The handlers of `resources/*`, without subscriptions: tasks, rows, pages, the platform, and MCP servers."""
 
     def __init__(self, services: Services, connections: Connections, widgets: Sequence[Resource] = ()) -> None:
         self._connections = connections
         self.tasks = TaskResources(services.tasks)
         self.rows = RowResources(services.task_rows, services.limits)
+        self.servers = ServerFeatures(services, connections, self._is_own)
         self._platform = PlatformResources(services)
         self._resources = (*widgets, *cast(tuple[Resource, ...], extension_entries("RESOURCES")))
 
-    async def list(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+    async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/list`."""
         client = await self._connections.client(ctx)
         offered = self._offered_to(client)
-        return {"resources": [_resource_entry(entry, "uri", client.mode) for entry in offered if not entry.is_template]}
+        own = [_resource_entry(entry, "uri", client.mode) for entry in offered if not entry.is_template]
+        return page("resources", [*own, *(await self.servers.offer(client)).resources], params)
 
-    async def templates(self, ctx: Context, _params: types.PaginatedRequestParams | None) -> JsonObject:
+    async def templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> JsonObject:
         """`resources/templates/list`."""
         client = await self._connections.client(ctx)
         offered = self._offered_to(client)
         templates = [_resource_entry(entry, "uriTemplate", client.mode) for entry in offered if entry.is_template]
-        return {"resourceTemplates": [*self._platform.templates(client), *_TASK_TEMPLATES, *templates]}
+        served = (await self.servers.offer(client)).templates
+        entries = [*self._platform.templates(client), *_TASK_TEMPLATES, *templates, *served]
+        return page("resourceTemplates", entries, params)
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> JsonObject:
         """`resources/read`. Raises -32602 (2025-11-25: -32002) for an unknown resource."""
@@ -254,6 +260,9 @@ class ResourceMethods:
             parts = resource.match(uri)
             if parts is not None:
                 return {"contents": [_resource_contents(resource, uri, resource.read(parts), client.mode)]}
+        served = await self.servers.read(client, await self.servers.offer(client), uri)
+        if served is not None:
+            return {**served, **_UNCACHED} if is_modern(ctx) else served
         dialect = dialect_of(client.mode)
         note = dialect.absent_page(uri) if _shows_apps(client) else None
         if note is not None:
@@ -271,7 +280,10 @@ class ResourceMethods:
                 await with_mcp_errors(self.tasks.check(client, task_id), except_for=TaskNotFound)
             except TaskNotFound as error:
                 raise no_such_resource(ctx, uri) from error
-        elif not any(resource.match(uri) is not None for resource in self._offered_to(client)):
+        elif not (
+            any(resource.match(uri) is not None for resource in self._offered_to(client))
+            or target_in(await self.servers.offer(client), uri)
+        ):
             raise no_such_resource(ctx, uri)
 
     async def _changing(self, ctx: Context, client: Client, uri: str, read: Awaitable[JsonObject]) -> JsonObject:
@@ -280,6 +292,11 @@ class ResourceMethods:
             return _uncached(ctx, await with_mcp_errors(read, except_for=TaskNotFound))
         except TaskNotFound as error:
             raise dialect_of(client.mode).unknown_resource(uri, is_modern=is_modern(ctx)) from error
+
+    def _is_own(self, client: Client, uri: str) -> bool:
+        """Return whether a URI is read as one of Outlast's own resources."""
+        is_platform = bool(dialect_of(client.mode).addresses) and is_web_address(uri)
+        return is_platform or any(one.match(uri) is not None for one in self._offered_to(client))
 
     def _offered_to(self, client: Client) -> tuple[Resource, ...]:
         pays = client.connection.selection.payment
@@ -294,7 +311,7 @@ class ResourceMethods:
 
 
 def _uncached(ctx: Context, content: JsonObject) -> JsonObject:
-    return {"contents": [content], **({"ttlMs": 0, "cacheScope": "private"} if is_modern(ctx) else {})}
+    return {"contents": [content], **(_UNCACHED if is_modern(ctx) else {})}
 
 
 def _shows_apps(client: Client) -> bool:

@@ -24,7 +24,7 @@ from outlast.api.mcp.call_tool import CallToolHandler
 from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
 from outlast.api.mcp.connections import Client, Connections, OpenExchanges, Sender
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.notifications import ListenStreams, ResourceUpdates, TaskStatusNotifier
+from outlast.api.mcp.notifications import ListenStreams, ResourceUpdates, TaskStatusNotifier, watch_lists
 from outlast.api.mcp.posted_message import CredentialGate, ScopeGate
 from outlast.api.mcp.prompts import PromptMethods
 from outlast.api.mcp.protocol import task_shapes as shapes
@@ -172,6 +172,7 @@ log = logging.getLogger("outlast.mcp")
 
 _LISTS = CacheHint(ttl_ms=60_000, scope="private")
 _CACHED = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read")
+_LISTED = frozenset(method for method in _CACHED if method.endswith("/list"))
 _IN_DIALECT = frozenset({"tools/call", "resources/read", "prompts/get"})
 """Methods whose errors clients match."""
 _LEGACY_TASKS = types.ServerTasksCapability.model_validate(
@@ -182,6 +183,11 @@ Handler = Callable[[Context, Any], Awaitable[dict[str, Any]]]
 
 class OutlastServer(Server[Any]):
     """The SDK's server, with the capabilities of Outlast in the form of each protocol version."""
+
+    def __init__(self, *args: Any, lists_change: bool, **options: Any) -> None:
+        """With `lists_change`, resources and prompts may change, too."""
+        super().__init__(*args, **options)
+        self._lists_change = lists_change
 
     def get_capabilities(
         self,
@@ -201,8 +207,8 @@ class OutlastServer(Server[Any]):
             options, experimental_capabilities, offered, protocol_version=protocol_version
         )
         own: dict[str, Any] = {
-            "prompts": types.PromptsCapability(list_changed=False),
-            "resources": types.ResourcesCapability(subscribe=True, list_changed=False),
+            "prompts": types.PromptsCapability(list_changed=self._lists_change),
+            "resources": types.ResourcesCapability(subscribe=True, list_changed=self._lists_change),
         }
         return capabilities.model_copy(update=own if modern else {**own, "tasks": _LEGACY_TASKS})
 
@@ -225,10 +231,11 @@ class McpServer:
         self.exchanges = OpenExchanges()
         """Admission of responses and notifications, for the transport."""
         questions = ClientQuestions(services.tasks, self.exchanges)
-        self._calls = CallToolHandler(services, connections, questions, _notify_tools_changed)
-        self._tasks = TaskMethods(services, connections, questions, self._calls.result_for_client)
-        self._prompts = PromptMethods(connections, questions, services.settings.actors)
         self._resources = ResourceMethods(services, connections, widgets)
+        servers = self._resources.servers
+        self._calls = CallToolHandler(services, connections, questions, _notify_tools_changed, servers)
+        self._tasks = TaskMethods(services, connections, questions, self._calls.result_for_client)
+        self._prompts = PromptMethods(connections, questions, services.settings.actors, servers)
         self._updates = ResourceUpdates(connections, self._resources)
         self._streams = ListenStreams(services.tasks, connections, self._updates)
         self._task_status = TaskStatusNotifier(services.tasks)
@@ -242,6 +249,7 @@ class McpServer:
     def _build_server(self) -> OutlastServer:
         server = OutlastServer(
             "outlast",
+            lists_change=self._connections.may_change,
             version=version("outlast"),
             title="Outlast",
             instructions=server_instructions(tool_set(self._mode, ())),
@@ -278,6 +286,7 @@ class McpServer:
             self._connection_instructions,
             self._in_dialect,
             self._legacy_task_calls,
+            self._watch_lists,
             ToolLists(self._connections),
         ]
         return server
@@ -311,6 +320,12 @@ class McpServer:
             return {**result, "instructions": server_instructions(tool_set(client.mode, ()))}
         skills = await offered_skills(self._services.settings.skills_dir, tools)
         return {**result, "instructions": server_instructions(tools, skills)}
+
+    async def _watch_lists(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Middleware: a session of 2025-11-25 that reads a list is notified of changes of lists from then on."""
+        if ctx.method in _LISTED and self._connections.may_change and not is_modern(ctx):
+            watch_lists(ctx, await self._connections.client(ctx))
+        return await call_next(ctx)
 
     async def _in_dialect(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Middleware: protocol errors of calls and tasks in the mode's dialect."""
@@ -357,7 +372,6 @@ def _with_result_type(handler: Handler) -> Handler:
 async def _notify_tools_changed(ctx: Context, client: Client) -> None:
     """Notify the connection: its session in 2025-11-25, its open streams in 2026-07-28."""
     if is_modern(ctx):
-        for changed in client.connection.tool_list_listeners:
-            changed.set()
+        client.connection.announce(frozenset({"tools"}))
     else:
         await ctx.session.send_tool_list_changed()

@@ -17,8 +17,7 @@ from outlast.api.catalog.discovery import listed
 from outlast.api.catalog.mcp_results import visible_meta
 from outlast.api.mcp.connections import Connections, http_request
 from outlast.api.mcp.dialects.registry import dialect_of
-from outlast.api.mcp.notifications import watch_tool_list
-from outlast.api.mcp.protocol.versions import Context, is_modern, with_mcp_errors
+from outlast.api.mcp.protocol.versions import Context, with_mcp_errors
 from outlast.api.tasks.arguments import waits, with_wait_argument
 from outlast.workflows.tools.framework.tool import Tool
 from outlast.workflows.tools.registry import MODES, ToolSet
@@ -49,8 +48,6 @@ class ToolLists:
         if ctx.method != METHOD:
             return await call_next(ctx)
         client = await self._connections.client(ctx)
-        if self._connections.may_change and not is_modern(ctx):
-            watch_tool_list(ctx, client)
         tools = listed(await with_mcp_errors(self._connections.tools(client)))
         log_listing(tools, client.connection.selection.selectors, caller=client.caller.id)
         key = (ctx.protocol_version, tools.mode, tuple(map(id, tools.tools.values())))

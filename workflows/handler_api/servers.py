@@ -6,7 +6,9 @@ is safe, or a `verify` of the configuration decides, or the call ends with `outc
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 from temporalio import workflow
@@ -33,11 +35,77 @@ with workflow.unsafe.imports_passed_through():
         McpServerActivities,
     )
 
-_OWN_QUEUE_TIMEOUT = timedelta(seconds=10)
+OWN_QUEUE_TIMEOUT = timedelta(seconds=10)
 """A worker that does not begin a call on its own queue within this time is lost."""
 _MAX_LOST_ANSWERS = 5
 _MAX_MOVES = 20
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+class AnswerLost(Exception):
+    """The call was sent, and its answer was lost."""
+
+    def __init__(self, reason: str, *, by_time: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.by_time = by_time
+        """True if the time of the call is over."""
+
+
+class _Answer(Protocol):
+    @property
+    def queue(self) -> str | None: ...
+    @property
+    def elsewhere(self) -> bool: ...
+
+
+UseT = TypeVar("UseT", bound=mcp.SessionUse)
+AnswerT = TypeVar("AnswerT", bound=_Answer)
+
+
+async def on_its_worker(request: UseT, execute: Callable[[str, UseT], Awaitable[AnswerT]], *, tool: str) -> AnswerT:
+    """Return the answer of the activity that `execute` runs on the worker that has the session.
+
+    Raises `AnswerLost` if the request may have been executed, and `ToolError`.
+    """
+    queue, lost_queue = SERVERS_TASK_QUEUE, None
+    for _ in range(_MAX_MOVES):
+        placed = {"is_placed": queue != SERVERS_TASK_QUEUE, "lost_queue": lost_queue}
+        try:
+            answer = await execute(queue, request.model_copy(update=placed))
+        except ActivityError as error:
+            if is_cancelled_exception(error):
+                raise
+            lost_queue = _lost_worker(error, queue, tool)
+            queue = SERVERS_TASK_QUEUE
+            continue
+        if not answer.elsewhere:
+            return answer
+        queue = answer.queue or SERVERS_TASK_QUEUE
+    message = f"The MCP server '{request.server}' was not called: no worker kept the session long enough."
+    raise ToolError(ErrorEnvelope.transient(ErrorCategory.PLATFORM, tool, message))
+
+
+def _lost_worker(error: ActivityError, queue: str, tool: str) -> str | None:
+    """Return the queue of the worker that was lost before it sent the call. Raises `AnswerLost` or `ToolError`."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == ErrorCategory.OUTCOME_UNKNOWN:
+        raise AnswerLost(envelope_of(error, tool=tool).message)
+    is_own = queue != SERVERS_TASK_QUEUE
+    if isinstance(cause, ApplicationError) and cause.type == HandedOver.__name__:
+        return queue if is_own else None
+    if not isinstance(cause, ActivityTimeoutError):
+        raise ToolError(envelope_of(error, tool=tool)) from error
+    if cause.type == TimeoutType.SCHEDULE_TO_START and is_own:
+        return queue
+    phase = _phase_of(cause)
+    if phase.sent if phase is not None else cause.type == TimeoutType.START_TO_CLOSE:
+        is_over = cause.type != TimeoutType.HEARTBEAT
+        reason = "its deadline came before its answer." if is_over else "its worker was lost before it answered."
+        raise AnswerLost(reason, by_time=is_over)
+    if cause.type != TimeoutType.HEARTBEAT:
+        raise ToolError(envelope_of(error, tool=tool)) from error
+    return queue if is_own else phase.queue if phase else None
 
 
 class McpServers:
@@ -71,7 +139,7 @@ class McpServers:
         for attempt in range(1, _MAX_LOST_ANSWERS + 1):
             try:
                 return await self._once(self._request(server.tool, arguments))
-            except _AnswerLost as lost:
+            except AnswerLost as lost:
                 if may_repeat and not lost.by_time and attempt < _MAX_LOST_ANSWERS:
                     continue
                 if server.verify is None:
@@ -82,22 +150,8 @@ class McpServers:
         raise ToolError(self._unknown("its answer was lost several times."))
 
     async def _once(self, request: mcp.CallServerToolInput) -> mcp.ServerAnswer:
-        """Call the tool on the worker that has the session. Raises `_AnswerLost` if the call may have been executed."""
-        queue, lost_queue = SERVERS_TASK_QUEUE, None
-        for _ in range(_MAX_MOVES):
-            placed = {"is_placed": queue != SERVERS_TASK_QUEUE, "lost_queue": lost_queue}
-            try:
-                answer = await self._execute(queue, request.model_copy(update=placed))
-            except ActivityError as error:
-                if is_cancelled_exception(error):
-                    raise
-                lost_queue = self._lost_worker(error, queue)
-                queue = SERVERS_TASK_QUEUE
-                continue
-            if answer.answer is not None:
-                return answer
-            queue = answer.queue or SERVERS_TASK_QUEUE
-        raise ToolError(self._failed("no worker kept the session long enough to call it."))
+        """Call the tool on the worker that has the session. Raises `AnswerLost` if the call may have been executed."""
+        return await on_its_worker(request, self._execute, tool=self._call.tool)
 
     async def _execute(self, queue: str, request: mcp.CallServerToolInput) -> mcp.ServerAnswer:
         limit = remaining(self._call)
@@ -105,7 +159,7 @@ class McpServers:
             McpServerActivities.call_server_tool,
             request,
             task_queue=queue,
-            schedule_to_start_timeout=limit if queue == SERVERS_TASK_QUEUE else min(limit, _OWN_QUEUE_TIMEOUT),
+            schedule_to_start_timeout=limit if queue == SERVERS_TASK_QUEUE else min(limit, OWN_QUEUE_TIMEOUT),
             start_to_close_timeout=limit,
             heartbeat_timeout=SERVER_CALL_HEARTBEAT_TIMEOUT,
             retry_policy=SERVER_CALL_RETRY_POLICY,
@@ -113,29 +167,7 @@ class McpServers:
             summary=f"call {request.tool} of {request.server}",
         )
 
-    def _lost_worker(self, error: ActivityError, queue: str) -> str | None:
-        """Return the queue of the worker that was lost before it sent the call. Raises `_AnswerLost` or `ToolError`."""
-        cause = error.cause
-        if isinstance(cause, ApplicationError) and cause.type == ErrorCategory.OUTCOME_UNKNOWN:
-            envelope = envelope_of(error, tool=self._call.tool)
-            raise _AnswerLost(envelope.message)
-        is_own = queue != SERVERS_TASK_QUEUE
-        if isinstance(cause, ApplicationError) and cause.type == HandedOver.__name__:
-            return queue if is_own else None
-        if not isinstance(cause, ActivityTimeoutError):
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
-        if cause.type == TimeoutType.SCHEDULE_TO_START and is_own:
-            return queue
-        phase = _phase_of(cause)
-        if phase.sent if phase is not None else cause.type == TimeoutType.START_TO_CLOSE:
-            is_over = cause.type != TimeoutType.HEARTBEAT
-            reason = "its deadline came before its answer." if is_over else "its worker was lost before it answered."
-            raise _AnswerLost(reason, by_time=is_over)
-        if cause.type != TimeoutType.HEARTBEAT:
-            raise ToolError(envelope_of(error, tool=self._call.tool)) from error
-        return queue if is_own else phase.queue if phase else None
-
-    async def _verified(self, arguments: dict[str, JsonValue], lost: "_AnswerLost") -> mcp.ServerAnswer | None:
+    async def _verified(self, arguments: dict[str, JsonValue], lost: AnswerLost) -> mcp.ServerAnswer | None:
         """Return an answer if the call was executed, None if it was not. Raises `ToolError` if that stays unknown."""
         verify = self._server.verify
         assert verify is not None
@@ -145,7 +177,7 @@ class McpServers:
         try:
             found = await self._once(request)
             done = found.answer is not None and await self._is_done(verify.done, found.answer)
-        except (_AnswerLost, ToolError) as error:
+        except (AnswerLost, ToolError) as error:
             raise ToolError(self._unknown(f"{lost.reason} {verify.tool} did not decide it: {error}")) from None
         if found.answer is None or done is None:
             raise ToolError(self._unknown(f"{lost.reason} The answer of {verify.tool} did not decide it."))
@@ -185,10 +217,6 @@ class McpServers:
             caller_secrets=self._call.caller.server_secrets,
         )
 
-    def _failed(self, reason: str) -> ErrorEnvelope:
-        message = f"{mcp.NOT_CALLED} '{self._server.tool}' of the MCP server '{self._server.server}': {reason}"
-        return ErrorEnvelope.transient(ErrorCategory.PLATFORM, self._call.tool, message)
-
     def _unknown(self, reason: str) -> ErrorEnvelope:
         tool = self._call.tool
         message = f"It is unknown whether {tool} was executed: {reason} Its effect may have happened."
@@ -200,16 +228,6 @@ class McpServers:
             message,
             hint=f"Do not repeat the call. {check} what has changed, or ask the user; call again only if nothing has.",
         )
-
-
-class _AnswerLost(Exception):
-    """The call was sent, and its answer was lost."""
-
-    def __init__(self, reason: str, *, by_time: bool = False) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.by_time = by_time
-        """True if the time of the call is over."""
 
 
 def _phase_of(cause: ActivityTimeoutError) -> mcp.CallPhase | None:
