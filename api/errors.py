@@ -173,6 +173,10 @@ class NotResurrectable(ApiError, status=409, slug="not-resurrectable", title="Th
     """The run of the task cannot be resurrected, or should not be. Nothing was started."""
 
 
+class NotRepeatable(ApiError, status=409, slug="not-repeatable", title="The call is not made again"):
+    """The call cannot be made again from its task."""
+
+
 class NotResolvable(ApiError, status=409, slug="not-resolvable", title="The task is not resolved"):
     """The outcome of the task is known, or another resolution was recorded first."""
 

@@ -19,7 +19,7 @@ from outlast.activities.spending.contracts import SpendingCaps
 from outlast.activities.spending.ledger import UsageStore
 from outlast.activities.webhooks.queues import Subscriptions, WebhookQueues
 from outlast.api.access.callers import CallerResolver
-from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots
+from outlast.api.access.limits.caller_limits import CallerLimits, CallerSlots, Used
 from outlast.api.access.limits.quotas import McpSessions, StoredBytes
 from outlast.api.access.policy.source import PolicySource, record_changes
 from outlast.api.access.principal import Principal
@@ -46,6 +46,7 @@ from outlast.api.tasks.fair_queue import FairQueue, KeptCount, QueueKeeper
 from outlast.api.tasks.handoffs import Handoffs
 from outlast.api.tasks.live_rows import TaskRows
 from outlast.api.tasks.recorded_arguments import LargeArguments
+from outlast.api.tasks.repetition import Repetitions
 from outlast.api.tasks.resolution import Resolutions
 from outlast.api.tasks.resurrection import Resurrections
 from outlast.api.tasks.starter import QuickCalls, TaskStarter
@@ -101,7 +102,7 @@ class Services:
     """The services of a process, from its settings. Raises `PolicyError`, and `SealError` without a key ring."""
 
     def __init__(self, settings: ApiSettings, client: Client) -> None:
-        self.settings, self.namespace = settings, client.namespace
+        self.settings, self.client = settings, client
         self.disks = Disks(settings)
         self.uploads = CallerSlots()
         """Slots for files with the items of batches, which are read one after the other for each caller."""
@@ -120,6 +121,12 @@ class Services:
         self.raw_payloads = RawPayloads(client)
         self._build_platform(settings, client)
         self._build_tasks(settings, client, self._build_webhooks(settings, client))
+
+    @property
+    def limits_used(self) -> tuple[Used, ...]:
+        """What callers use of their limits at this process, as last counted."""
+        parts = (self.limits, self.mcp_sessions, self.shares, self.session_starts, self.stored_bytes)
+        return tuple(part.used() for part in parts)
 
     def _build_platform(self, settings: ApiSettings, client: Client) -> None:
         platform = self._platform = platform_of(settings, self.sealer)
@@ -157,13 +164,15 @@ class Services:
         self.shares, self.quick_calls = FairQueue(client, policy), QuickCalls(settings)
         self.queue_keeper = QueueKeeper(client, policy)
         self.session_starts = SessionStarts(client, policy, idle=settings.session_idle)
-        arguments = LargeArguments(KeptParts(objects, namespace=namespace))
+        kept_parts = KeptParts(objects, namespace=namespace)
+        arguments = LargeArguments(kept_parts)
         starter = TaskStarter(
             client, arguments, self.shares, self.session_starts, self.stored_bytes, self.quick_calls, fair=fair
         )
         reuse = Deduplication(client, self.outputs, limits)
         self.tasks = TaskClient(client, admission, starter, audit, limits, reuse, ui_url=ui_url)
         self.resurrections = Resurrections(client, self.tasks, admission, starter, limits, audit)
+        self.repetitions = Repetitions(client, self.tasks, sealer, kept_parts, audit)
         self.resolutions = Resolutions(client, self.tasks, admission, starter, limits, audit)
         self.task_rows = TaskRows(client, self.tasks, self.outputs, self._platform, limits.unread)
         self.open_tasks = KeptCount(self.tasks.count_open)
@@ -200,7 +209,7 @@ def whoami(services: Services, principal: Principal) -> Me:
         spending=SpendingCaps.model_validate(entry.spending.model_dump()),
         limits=entry.limits.model_dump(),
         version=version("outlast"),
-        namespace=services.namespace,
+        namespace=services.client.namespace,
         links=Links(temporal_ui=settings.temporal_ui_url, grafana=settings.grafana_url),
     )
 

@@ -21,7 +21,7 @@ from outlast.api.errors import BadRequest, OutputStoreUnavailable, UsageForbidde
 from outlast.api.spreadsheets import safe_cell
 from outlast.api.temporal.errors import answer_of_worker, temporal_errors
 from outlast.contracts.base import ALL_CALLERS
-from outlast.contracts.operations import CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
+from outlast.contracts.operations import CallerCaps, CapUsage, Grouping, UsageQuery, UsageReport, UsageRow
 
 MAX_DAYS = 366
 _LEDGERS_AT_ONCE = 16
@@ -55,10 +55,13 @@ class UsageReader:
         sums: defaultdict[tuple[object, ...], _Sum] = defaultdict(_Sum)
         overview: spending.LedgerOverview | None = None
         damaged = 0
+        caps_of_all: list[CallerCaps] = []
         for start in range(0, len(callers), _LEDGERS_AT_ONCE):
             batch = callers[start : start + _LEDGERS_AT_ONCE]
-            for found, records, lost in await asyncio.gather(*(self._entries(one, first, last) for one in batch)):
+            read = await asyncio.gather(*(self._entries(one, first, last) for one in batch))
+            for caller_id, (found, records, lost) in zip(batch, read, strict=True):
                 overview = found
+                caps_of_all.append(CallerCaps(caller=caller_id, caps=self._caps(caller_id, found)))
                 damaged += lost
                 _add(sums, query, (record for record in records if first <= spending.day_of(record.at) <= last))
         caps = () if whose == ALL_CALLERS else self._caps(whose, overview)
@@ -67,7 +70,13 @@ class UsageReader:
         rows.sort(key=lambda row: (row.day,) if by_day else (-row.cost_usd, row.model_dump_json()))
         total_usd = float(sum((group.usd for group in sums.values()), Decimal(0)))
         return UsageReport(
-            first_day=first, last_day=last, total_usd=total_usd, rows=tuple(rows), caps=caps, damaged=damaged
+            first_day=first,
+            last_day=last,
+            total_usd=total_usd,
+            rows=tuple(rows),
+            caps=caps,
+            callers=tuple(caps_of_all) if whose == ALL_CALLERS else (),
+            damaged=damaged,
         )
 
     async def _entries(

@@ -12,7 +12,9 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, cast, get_args
 
 from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
+from outlast.activities.spending.contracts import SpendingCaps
 from outlast.api.access.policy.contracts import Action, PermissionEntry, Policy
+from outlast.contracts.operations import PolicyExplanation
 from outlast.workflows.contracts.tool_calls import PermissionRuling
 from outlast.workflows.tools.core.actor_names import actor_tool_name, proxied_tool_name, split_actor_tool
 from outlast.workflows.tools.framework.selection import TAG, TOOL_ALIASES
@@ -189,6 +191,27 @@ def by_name(pattern: str, names: Mapping[str, str]) -> str:
         return pattern
     mcp_tool = pattern.partition(":")[2]
     return proxied_tool_name(full_name, mcp_tool) if mcp_tool else actor_tool_name(full_name)
+
+
+def explained(policy: Policy, caller: str, tool: str, actor: str | None) -> PolicyExplanation:
+    """Explain the decision of `policy` about a call of `tool`, or of `tag:NAME` for tools with a tag."""
+    asked = Rule("*", tool, "allow", "")
+    tags = () if asked.tag is None else (asked.tag,)
+    names = (CallName(asked.pattern, tags=tags), *(actor_names(actor) if actor else ()))
+    ruling = PermissionRules.of(policy).ruling(caller, names)
+    approvers = ruling.approvers if ruling is not None else ()
+    others = (other for other in policy.callers if other != caller)
+    return PolicyExplanation(
+        caller=caller,
+        tool=tool,
+        actor=actor,
+        action=ruling.action if ruling is not None else "allow",
+        rule=ruling.rule if ruling is not None else None,
+        names=tuple(dict.fromkeys(name.tool for name in names)),
+        approvers=approvers,
+        held_by=tuple(other for other in others if approvers and policy.of(other).roles.issuperset(approvers)),
+        spending=SpendingCaps.model_validate(policy.of(caller).spending.model_dump()),
+    )
 
 
 def approver_words(roles: Iterable[str]) -> str:

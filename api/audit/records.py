@@ -38,6 +38,7 @@ class AuditEvent(StrEnum):
     TASK_STARTED = "task.started"
     TASK_READ = "task.read"
     TASK_CANCELLED = "task.cancelled"
+    TASK_REPEATED = "task.repeated"
     TASK_RESURRECTED = "task.resurrected"
     TASK_RESOLVED = "task.resolved"
     TASK_ANSWERED = "task.answered"

@@ -112,14 +112,18 @@ class BatchClient:
         self,
         caller: Caller,
         *,
+        every: bool = False,
         only_open: bool = False,
         schedule_id: str | None = None,
         page_size: int = 50,
         page_token: str | None = None,
     ) -> contracts.BatchPage:
-        """The caller's batches: open ones first, then the most recently ended. Raises `BadRequest` for a page token."""
+        """The caller's batches, or with `every` those of all callers: open ones first, then the most recently ended.
+
+        Raises `BadRequest` for an invalid page token.
+        """
         async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
-            query = batches_query(caller.id, only_open=only_open, schedule_id=schedule_id)
+            query = batches_query(None if every else caller.id, only_open=only_open, schedule_id=schedule_id)
             found, token = await page_of(self.client, query, size=min(page_size, MAX_PAGE), token=page_token)
             # A batch that was resumed has several runs; the latest comes first.
             latest: dict[str, WorkflowExecution] = {}

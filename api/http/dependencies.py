@@ -6,10 +6,11 @@ parameter is refused: passing it over would answer with more, or other, than was
 
 import re
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Annotated, Any
 
-from fastapi import Depends, Header, Request, Response
+from fastapi import Depends, Header, Query, Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
@@ -22,10 +23,11 @@ from outlast.activities.mcp_servers.texts import CALLER_SECRET
 from outlast.api.access.callers import CallerResolver
 from outlast.api.access.limits.rate_limits import address_of
 from outlast.api.access.principal import Principal
-from outlast.api.audit.records import set_key
+from outlast.api.audit.records import AuditEvent, set_key
 from outlast.api.errors import BadRequest
 from outlast.api.http.problems import invalid_request, problem_response
 from outlast.api.services import Services
+from outlast.contracts.base import CallerName
 from outlast.workflows.contracts.unknown_fields import MAX_REPORTED, unknown_name
 
 PRINCIPAL_STATE = "outlast_principal"
@@ -153,6 +155,44 @@ async def reader_of(principal: Annotated[Principal, Depends(principal_of)]) -> P
     return principal
 
 
+@dataclass(frozen=True)
+class Subject:
+    """Whose data a request reads: those of `caller`, or with `every` of all callers."""
+
+    caller: Caller
+    every: bool = False
+
+
+async def subjects_of(
+    principal: Annotated[Principal, Depends(reader_of)], caller: Annotated[CallerName, Query()] = None
+) -> Subject:
+    """Whose lists are read. Raises `ForbiddenScope` for those of others without `admin`."""
+    named = principal.callers_named(caller)
+    if named == principal.caller.id:
+        return Subject(principal.caller)
+    return Subject(principal.caller, every=True) if named is None else Subject(Caller(id=named))
+
+
+async def subject_of(
+    request: Request,
+    services: Annotated[Services, Depends(services_of)],
+    principal: Annotated[Principal, Depends(reader_of)],
+    subject: Annotated[Subject, Depends(subjects_of)],
+) -> Caller:
+    """Whose data is read, one caller's. Each reading of another caller's single resource is in the audit log.
+
+    Raises `BadRequest` for all callers.
+    """
+    if subject.every:
+        raise BadRequest("This is about one caller: name it, `caller=*` does not apply here.")
+    if subject.caller.id != principal.caller.id and request.path_params:
+        async with services.audit.action(
+            AuditEvent.RESOURCE_READ, principal.caller, detail=f"{request.url.path} of {subject.caller.id}"
+        ):
+            pass
+    return subject.caller
+
+
 async def starter_of(principal: Annotated[Principal, Depends(principal_of)]) -> Principal:
     """Return the principal of a key with the scope to start calls. Raises `ForbiddenScope`."""
     principal.require("call")
@@ -204,6 +244,8 @@ async def operator_of(principal: Annotated[Principal, Depends(principal_of)]) ->
 ServicesDep = Annotated[Services, Depends(services_of)]
 CallerDep = Annotated[Caller, Depends(caller_of)]
 CancellerDep = Annotated[Caller, Depends(canceller_of)]
+SubjectDep = Annotated[Caller, Depends(subject_of)]
+SubjectsDep = Annotated[Subject, Depends(subjects_of)]
 CancelPrincipalDep = Annotated[Principal, Depends(cancel_principal_of)]
 PrincipalDep = Annotated[Principal, Depends(principal_of)]
 ReaderDep = Annotated[Principal, Depends(reader_of)]

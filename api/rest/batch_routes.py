@@ -17,7 +17,15 @@ from outlast.api.batches.client import RowSource
 from outlast.api.batches.results import result_pieces
 from outlast.api.batches.sources import Media, UploadedBody, uploaded_rows
 from outlast.api.errors import BadRequest, OutputRefusal, UnsupportedMedia
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, KnownParametersRoute, ServicesDep
+from outlast.api.http.dependencies import (
+    CallerDep,
+    CancellerDep,
+    IdempotencyKey,
+    KnownParametersRoute,
+    ServicesDep,
+    SubjectDep,
+    SubjectsDep,
+)
 from outlast.api.http.event_stream import ClosingResponse, event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.outputs import begun
@@ -96,7 +104,7 @@ async def upload_batch(
 @router.get("", responses=documented_problems(400, 401, 503))
 async def list_batches(
     services: ServicesDep,
-    caller: CallerDep,
+    subject: SubjectsDep,
     only_open: Annotated[bool, Query(description="Only batches that have not ended.")] = False,
     schedule_id: Annotated[
         str | None, Query(max_length=200, description="Only batches that this schedule started.")
@@ -108,12 +116,17 @@ async def list_batches(
 ) -> contracts.BatchPage:
     """Your batches: open ones first, with their current counts, then those that ended last."""
     return await services.batches.list(
-        caller, only_open=only_open, schedule_id=schedule_id, page_size=page_size, page_token=page_token
+        subject.caller,
+        every=subject.every,
+        only_open=only_open,
+        schedule_id=schedule_id,
+        page_size=page_size,
+        page_token=page_token,
     )
 
 
 @router.get("/{batch_id}", responses=documented_problems(401, 404, 503))
-async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> contracts.Batch:
+async def get_batch(batch_id: BatchId, services: ServicesDep, caller: SubjectDep) -> contracts.Batch:
     """The current state of a batch: counts, rate, time left, cost. Works even if no worker is running."""
     return await services.batches.describe(caller, batch_id)
 
@@ -126,7 +139,7 @@ async def get_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep)
         **documented_problems(401, 404, 503),
     },
 )
-async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerDep) -> StreamingResponse:
+async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: SubjectDep) -> StreamingResponse:
     """The progress of a batch: `progress` whenever its counts, rate, time left or cost have changed, then `ended`.
 
     The data of each event is the whole batch, and the first one comes at once, so a client that reconnects has missed
@@ -146,7 +159,7 @@ async def follow_batch(batch_id: BatchId, services: ServicesDep, caller: CallerD
 async def get_results(
     batch_id: BatchId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     selection: Annotated[contracts.ResultsSelection, Query()],
 ) -> StreamingResponse:
     """The results so far, also while the batch is running. `offset` continues after the rows of an earlier answer.

@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict
 from typing import Annotated, Generic, Literal, TypeVar
 
 from fastapi import APIRouter, Query, Request, Response
@@ -19,13 +20,26 @@ from temporalio.api.common.v1 import Payloads
 from outlast.activities.contracts import Caller
 from outlast.api.access.limits.caller_limits import caller_label, show_use
 from outlast.api.access.limits.rate_limits import Clock, TokenBucket
+from outlast.api.access.permissions import explained
+from outlast.api.access.policy.contracts import CallerId
 from outlast.api.errors import BadRequest
+from outlast.api.health import checks_of_the_api
 from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, PrincipalDep, ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
 from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
 from outlast.api.services import Services, whoami
 from outlast.api.usage import as_csv
-from outlast.contracts.operations import CallerHoldings, Me, Operations, Readiness, UsageQuery, UsageReport
+from outlast.contracts.operations import (
+    CallerHoldings,
+    HealthCheck,
+    HealthReport,
+    Me,
+    Operations,
+    PolicyExplanation,
+    Readiness,
+    UsageQuery,
+    UsageReport,
+)
 from outlast.worker.otlp.metrics import series_at
 
 _Answer = TypeVar("_Answer")
@@ -99,6 +113,27 @@ async def operations(services: ServicesDep, principal: ReaderDep) -> Operations:
     return await services.operations.read(principal)
 
 
+@router.get("/v1/health", responses=documented_problems(401, 403, 503))
+async def health(services: ServicesDep, _operator: OperatorDep) -> HealthReport:
+    """The checks of `outlast doctor` that the API can make, for keys with the scope `admin`."""
+    checks = tuple(HealthCheck.model_validate(asdict(check)) for check in await checks_of_the_api(services))
+    return HealthReport(ok=all(check.health != "fail" for check in checks), checks=checks)
+
+
+@router.get("/v1/policy/explain", responses=documented_problems(400, 401, 403, 404, 422, 503))
+async def explain_policy(
+    services: ServicesDep,
+    _operator: OperatorDep,
+    caller: Annotated[CallerId, Query(description="Id of the caller of the call: `key:NAME`.")],
+    tool: Annotated[str, Query(min_length=1, max_length=200, description="The tool, or the Actor `user/name`.")],
+    actor: Annotated[
+        str | None, Query(min_length=1, max_length=200, description="The Actor that the call runs, as `user/name`.")
+    ] = None,
+) -> PolicyExplanation:
+    """What the policy decides about a call, and the rule behind it. Needs the scope `admin`; calls nothing."""
+    return explained(services.policy.current, caller, tool, actor)
+
+
 @router.get("/v1/operations/holdings", responses=documented_problems(401, 403, 422, 503))
 async def holdings(
     services: ServicesDep,
@@ -169,8 +204,7 @@ async def _count(services: Services) -> None:
     OPEN_TASKS.set(await services.open_tasks.count())
     HANDOFFS_NEAR_DEADLINE.set(await services.near_deadline.count())
     await services.shares.count_queues()
-    counting = (services.limits, services.mcp_sessions, services.shares, services.session_starts, services.stored_bytes)
-    show_use(*(part.used() for part in counting))
+    show_use(*services.limits_used)
     _show_queues(services)
     _show_expiry(services)
     for place, size in services.disks.free().items():

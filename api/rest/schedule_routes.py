@@ -15,6 +15,8 @@ from outlast.api.http.dependencies import (
     KnownParametersRoute,
     PreferredWait,
     ServicesDep,
+    SubjectDep,
+    SubjectsDep,
 )
 from outlast.api.http.problems import documented_problems
 from outlast.api.rest.task_routes import start_task
@@ -28,7 +30,7 @@ _SAVED_CALL_REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 50
 router = APIRouter(prefix="/v1/schedules", tags=["schedules"], route_class=KnownParametersRoute)
 ScheduleId = Annotated[str, Path(min_length=1, max_length=100, description="Id of the schedule, as you named it.")]
 _REFUSALS = documented_problems(400, 401, 403, 404, 409, 413, 422, 503)
-_PREVIEW = timedelta(days=7)
+_PREVIEW, _AGENDA = timedelta(days=7), timedelta(days=1)
 
 
 @router.post("", status_code=201, response_model=contracts.Schedule, responses=_REFUSALS)
@@ -46,18 +48,32 @@ async def create_schedule(body: contracts.ScheduleRequest, services: ServicesDep
 @router.get("", responses=documented_problems(400, 401, 503))
 async def list_schedules(
     services: ServicesDep,
-    caller: CallerDep,
+    subject: SubjectsDep,
     page_size: Annotated[int, Query(ge=1, le=50, description="Schedules per page.")] = 50,
     page_token: Annotated[
         str | None, Query(max_length=4096, description="`next_page_token` of the previous page.")
     ] = None,
 ) -> contracts.SchedulePage:
     """Your schedules. `GET /v1/schedules/{schedule_id}` has the results of their firings."""
-    return await services.schedules.list(caller, page_size=page_size, page_token=page_token)
+    return await services.schedules.list(
+        subject.caller, every=subject.every, page_size=page_size, page_token=page_token
+    )
+
+
+@router.get("/upcoming", responses=documented_problems(400, 401, 503))
+async def upcoming_firings(
+    services: ServicesDep,
+    subject: SubjectsDep,
+    until: Annotated[AwareDatetime | None, Query(description="End of the period. Default: in 24 hours.")] = None,
+) -> contracts.Upcoming:
+    """The next firings of all your schedules that are not paused, in the order of their times."""
+    return await services.schedules.upcoming(
+        subject.caller, every=subject.every, until=until or datetime.now(UTC) + _AGENDA
+    )
 
 
 @router.get("/{schedule_id}", responses=documented_problems(401, 404, 503))
-async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: CallerDep) -> contracts.Schedule:
+async def get_schedule(schedule_id: ScheduleId, services: ServicesDep, caller: SubjectDep) -> contracts.Schedule:
     """The current state of a schedule: its next due times, and the results of its latest firings. Needs no worker."""
     return await services.schedules.get(caller, schedule_id)
 
@@ -114,7 +130,7 @@ async def backfill_schedule(
 async def preview_schedule(
     schedule_id: ScheduleId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     start: Annotated[AwareDatetime | None, Query(description="Start of the period. Default: now.")] = None,
     end: Annotated[AwareDatetime | None, Query(description="End of the period. Default: a week later.")] = None,
 ) -> contracts.DueTimes:
@@ -127,13 +143,13 @@ async def preview_schedule(
 
 
 @saved_calls_router.get("", responses=documented_problems(401, 503))
-async def list_saved_calls(services: ServicesDep, caller: CallerDep) -> SavedCallList:
+async def list_saved_calls(services: ServicesDep, caller: SubjectDep) -> SavedCallList:
     """Your saved calls, by name."""
     return await services.saved_calls.list(caller)
 
 
 @saved_calls_router.get("/{name}", responses=documented_problems(401, 404, 503))
-async def get_saved_call(name: CallName, services: ServicesDep, caller: CallerDep) -> SavedCall:
+async def get_saved_call(name: CallName, services: ServicesDep, caller: SubjectDep) -> SavedCall:
     """One saved call; secrets in it are masked."""
     return await services.saved_calls.get(caller, name)
 

@@ -7,7 +7,14 @@ from fastapi.responses import JSONResponse, StreamingResponse
 
 from outlast.activities.bounds import MAX_SECONDS
 from outlast.activities.contracts import Caller
-from outlast.api.http.dependencies import CallerDep, CancellerDep, KnownParametersRoute, ServicesDep
+from outlast.api.http.dependencies import (
+    CallerDep,
+    CancellerDep,
+    KnownParametersRoute,
+    ServicesDep,
+    SubjectDep,
+    SubjectsDep,
+)
 from outlast.api.http.event_stream import ClosingResponse, event_stream
 from outlast.api.http.problems import documented_problems
 from outlast.api.services import Services
@@ -49,12 +56,14 @@ async def begin_session(body: SessionRequest, services: ServicesDep, caller: Cal
 @router.get("", responses=documented_problems(400, 401, 422, 503))
 async def list_sessions(
     services: ServicesDep,
-    caller: CallerDep,
+    subject: SubjectsDep,
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Sessions per page.")] = 50,
     page_token: Annotated[str | None, Query(description="`next_page_token` of the previous page.")] = None,
 ) -> SessionPage:
     """Your sessions, newest first. Works even if no worker is running."""
-    return await services.session_collection.list(caller, page_size=page_size, page_token=page_token)
+    return await services.session_collection.list(
+        subject.caller, every=subject.every, page_size=page_size, page_token=page_token
+    )
 
 
 @router.post("/import", status_code=201, responses=documented_problems(400, 401, 404, 409, 410, 422, 503))
@@ -70,7 +79,7 @@ async def import_session(body: SessionExport, services: ServicesDep, caller: Cal
 
 
 @router.get("/{session_id}", responses=documented_problems(401, 404, 410, 503))
-async def get_session(session_id: SessionId, services: ServicesDep, caller: CallerDep) -> Session:
+async def get_session(session_id: SessionId, services: ServicesDep, caller: SubjectDep) -> Session:
     """A conversation: its model and tools, its usage, its latest turns."""
     return await services.sessions.describe(caller, session_id)
 
@@ -96,7 +105,7 @@ async def delete_session(session_id: SessionId, services: ServicesDep, caller: C
 async def list_messages(
     session_id: SessionId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     page_size: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Messages per page.")] = 50,
     page_token: Annotated[str | None, Query(description="`next_page_token` of the previous page.")] = None,
 ) -> MessagePage:
@@ -179,7 +188,7 @@ async def get_turn(
     session_id: SessionId,
     turn_id: TurnId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     wait: Annotated[
         float, Query(ge=0, le=MAX_SECONDS, description="Seconds to wait for its end, up to the server's limit.")
     ] = 0,
@@ -209,7 +218,7 @@ async def follow_turn(
     session_id: SessionId,
     turn_id: TurnId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
 ) -> StreamingResponse:
     """A turn's events as they happen, from the first one or from the one after `Last-Event-ID`.
@@ -235,7 +244,7 @@ async def follow_turn(
 async def follow_session(
     session_id: SessionId,
     services: ServicesDep,
-    caller: CallerDep,
+    caller: SubjectDep,
     last_event_id: Annotated[str | None, Header(description="Id of the last event received.")] = None,
 ) -> Response:
     """A conversation's events as they happen.

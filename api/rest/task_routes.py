@@ -19,12 +19,15 @@ from outlast.api.http.dependencies import (
     PreferredWait,
     ReaderDep,
     ServicesDep,
+    StarterDep,
 )
 from outlast.api.http.event_stream import begun_soon, event_stream, lines_response, sse_response
 from outlast.api.http.problems import documented_problems
 from outlast.api.tasks.live_rows import LastRow, RowChunk, Rows
+from outlast.contracts.base import CallerName
 from outlast.contracts.handoffs import HandoffList
 from outlast.contracts.tasks import (
+    AgainRequest,
     CallBody,
     ProgramRequest,
     ResolveRequest,
@@ -33,6 +36,7 @@ from outlast.contracts.tasks import (
     SubmittedInput,
     Task,
     TaskAnswer,
+    TaskCall,
     TaskListing,
     TaskPage,
     TaskRequest,
@@ -133,6 +137,34 @@ async def get_result(
     answer = await services.tasks.answer(owner, task_id, wait_seconds=seconds)
     response.status_code = 200 if answer.result else 202
     return visible_answer(answer)
+
+
+@router.get("/{task_id}/call", responses=documented_problems(401, 404, 503))
+async def get_call(task_id: TaskId, services: ServicesDep, principal: ReaderDep) -> TaskCall:
+    """The call behind a task: tool, arguments, options, and the operator's rule that decided. Secrets are masked."""
+    return await services.repetitions.call_of(principal, task_id)
+
+
+@router.post(
+    "/{task_id}/again",
+    status_code=201,
+    response_model=Task,
+    responses=documented_problems(400, 401, 403, 404, 409, 413, 422, 503, 507),
+)
+async def repeat_call(
+    task_id: TaskId,
+    services: ServicesDep,
+    principal: StarterDep,
+    key: IdempotencyKey,
+    body: AgainRequest | None = None,
+) -> JSONResponse:
+    """Make the call of a task again, in a new task, which is `again_of` this one; the body may change it.
+
+    It is checked by the current rules and limits, and never answered by an earlier call. With `admin`, you can repeat
+    calls of other callers: the new task is theirs.
+    """
+    task = await services.repetitions.again(principal, task_id, body or AgainRequest(), idempotency_key=key)
+    return _task_response(task, 201, task.id)
 
 
 @router.post("/{task_id}/input", responses=documented_problems(400, 401, 404, 409, 422, 503))
@@ -304,9 +336,14 @@ def _end_frame(last: LastRow) -> bytes:
 
 
 @handoffs_router.get("", responses=documented_problems(400, 401, 503))
-async def list_handoffs(services: ServicesDep, principal: ReaderDep, tools: ToolNames = []) -> HandoffList:  # noqa: B006
+async def list_handoffs(
+    services: ServicesDep,
+    principal: ReaderDep,
+    tools: ToolNames = [],  # noqa: B006
+    caller: Annotated[CallerName, Query()] = None,
+) -> HandoffList:
     """Your tasks' open hand-offs and approvals, then others' approvals that wait for you; the newest thousand each."""
-    return HandoffList(handoffs=tuple(await services.handoffs.open(principal, tools)))
+    return HandoffList(handoffs=tuple(await services.handoffs.open(principal, tools, caller=caller)))
 
 
 @handoffs_router.get(

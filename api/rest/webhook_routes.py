@@ -5,7 +5,15 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from fastapi.responses import JSONResponse
 
-from outlast.api.http.dependencies import CallerDep, CancellerDep, IdempotencyKey, KnownParametersRoute, ServicesDep
+from outlast.api.http.dependencies import (
+    CallerDep,
+    CancellerDep,
+    IdempotencyKey,
+    KnownParametersRoute,
+    ServicesDep,
+    SubjectDep,
+    SubjectsDep,
+)
 from outlast.api.http.problems import documented_problems
 from outlast.contracts import webhooks as contracts
 
@@ -34,17 +42,17 @@ async def create_webhook(
 
 
 @router.get("", responses=documented_problems(401, 503))
-async def list_webhooks(services: ServicesDep, caller: CallerDep) -> contracts.WebhookList:
+async def list_webhooks(services: ServicesDep, caller: SubjectDep) -> contracts.WebhookList:
     """Your webhooks, without their secrets."""
     return await services.webhooks.list(caller)
 
 
 @router.get("/deliveries", responses=documented_problems(400, 401, 503))
 async def list_deliveries(
-    services: ServicesDep, caller: CallerDep, listing: Annotated[contracts.DeliveryListing, Query()]
+    services: ServicesDep, subject: SubjectsDep, listing: Annotated[contracts.DeliveryListing, Query()]
 ) -> contracts.DeliveryPage:
     """Events that were not delivered, that are being delivered, or that were delivered."""
-    return await services.deliveries.list(caller, listing)
+    return await services.deliveries.list(subject.caller, listing, every=subject.every)
 
 
 @router.post("/deliveries/replay", status_code=202, responses=documented_problems(401, 403, 422, 429, 503))
@@ -56,7 +64,7 @@ async def replay_undelivered(
 
 
 @router.get("/deliveries/{delivery_id}", responses=documented_problems(401, 404, 503))
-async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: CallerDep) -> contracts.Delivery:
+async def get_delivery(delivery_id: DeliveryId, services: ServicesDep, caller: SubjectDep) -> contracts.Delivery:
     """One event for one webhook: the number of attempts, the last error, the time of the next attempt."""
     return await services.deliveries.get(caller, delivery_id)
 
@@ -70,7 +78,7 @@ async def replay_delivery(delivery_id: DeliveryId, services: ServicesDep, caller
 
 
 @router.get("/{webhook_id}", responses=documented_problems(401, 404, 503))
-async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: CallerDep) -> contracts.Webhook:
+async def get_webhook(webhook_id: WebhookId, services: ServicesDep, caller: SubjectDep) -> contracts.Webhook:
     """One webhook, without its secret."""
     return await services.webhooks.get(caller, webhook_id)
 

@@ -95,20 +95,45 @@ class ScheduleClient:
         return await self._view(description, order, firings, spent_usd)
 
     async def list(
-        self, caller: Caller, *, page_size: int = MAX_PAGE, page_token: str | None = None
+        self, caller: Caller, *, every: bool = False, page_size: int = MAX_PAGE, page_token: str | None = None
     ) -> contracts.SchedulePage:
-        """The caller's schedules; their firings without their state. Raises `BadRequest` for an invalid page token."""
+        """The schedules of the caller, or with `every` of all; their firings without their state.
+
+        Raises `BadRequest` for an invalid page token.
+        """
         async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
-            query, size = schedules_query(caller.id), min(page_size, MAX_PAGE)
+            query, size = schedules_query(None if every else caller.id), min(page_size, MAX_PAGE)
             token = read_page_token(page_token, query) if page_token else None
             with temporal_errors(invalid=old_page()):
                 found = await self.client.list_schedules(query, page_size=size, next_page_token=token)
                 await found.fetch_next_page(page_size=size)
             slots = asyncio.Semaphore(_DESCRIBED_AT_ONCE)
-            shown = await asyncio.gather(*(self._listed(caller, one.id, slots) for one in found.current_page or ()))
+            shown = await asyncio.gather(
+                *(self._listed(None if every else caller, one.id, slots) for one in found.current_page or ())
+            )
             next_token = write_page_token(found.next_page_token, query) if found.next_page_token else None
         schedules = sorted((schedule for schedule in shown if schedule is not None), key=lambda one: one.id)
         return contracts.SchedulePage(schedules=tuple(schedules), next_page_token=next_token)
+
+    async def upcoming(self, caller: Caller, *, every: bool = False, until: datetime) -> contracts.Upcoming:
+        """The next firings of the schedules of the caller, or with `every` of all, until a time, in their order.
+
+        At most ten of each schedule, and `MAX_UPCOMING` together; `more` says that there are others.
+        """
+        firings: list[contracts.UpcomingFiring] = []
+        token, more = None, False
+        while True:
+            page = await self.list(caller, every=every, page_token=token)
+            for schedule in page.schedules:
+                due = [time for time in schedule.next if time <= until]
+                more |= len(due) == schedule_view.MAX_NEXT
+                facts = schedule.model_dump(include={"caller", "tool", "note", "damaged"})
+                firings += [contracts.UpcomingFiring(at=time, schedule_id=schedule.id, **facts) for time in due]
+            if (token := page.next_page_token) is None:
+                break
+        firings.sort(key=lambda firing: (firing.at, firing.schedule_id))
+        more |= len(firings) > contracts.MAX_UPCOMING
+        return contracts.Upcoming(until=until, firings=tuple(firings[: contracts.MAX_UPCOMING]), more=more)
 
     async def update(self, caller: Caller, schedule_id: str, changes: contracts.ScheduleChanges) -> contracts.Schedule:
         """Change what the changes name. Firings that have started are not changed. Raises as `create` does."""
@@ -242,8 +267,10 @@ class ScheduleClient:
             )
         return await self.get(caller, schedule_id)
 
-    async def _listed(self, caller: Caller, temporal_id: str, slots: asyncio.Semaphore) -> contracts.Schedule | None:
-        """One schedule of a list; None if it was deleted meanwhile."""
+    async def _listed(
+        self, caller: Caller | None, temporal_id: str, slots: asyncio.Semaphore
+    ) -> contracts.Schedule | None:
+        """One schedule of a list, of `caller` or of any; None if it was deleted meanwhile."""
         async with slots:
             try:
                 with temporal_errors(missing=_not_found(temporal_id)):
@@ -254,9 +281,9 @@ class ScheduleClient:
                 order = await schedule_view.order_of(description)
             except UNREADABLE as error:
                 name = description.typed_search_attributes.get(search_attributes.SCHEDULE) or temporal_id
-                is_own = temporal_id_of(caller, name) == temporal_id
+                is_own = caller is None or temporal_id_of(caller, name) == temporal_id
                 return schedule_view.unreadable_schedule(description, name, unreadable_words(error)) if is_own else None
-            if order is None or order.caller.id != caller.id:
+            if order is None or (caller is not None and order.caller.id != caller.id):
                 return None
             return await self._view(description, order, schedule_view.firings_without_state(description), None)
 

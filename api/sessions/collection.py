@@ -26,7 +26,7 @@ from outlast.contracts import sessions as contracts
 from outlast.worker.payloads import UNREADABLE
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts import sessions as recorded
-from outlast.workflows.contracts.search_attributes import SESSION
+from outlast.workflows.contracts.search_attributes import CALLER, SESSION
 from outlast.workflows.contracts.sessions import KEPT_EVENTS
 from outlast.workflows.session import SessionWorkflow
 
@@ -48,11 +48,12 @@ class SessionCollection:
     output_ttl: timedelta
 
     async def list(
-        self, caller: Caller, *, page_size: int = 50, page_token: str | None = None
+        self, caller: Caller, *, every: bool = False, page_size: int = 50, page_token: str | None = None
     ) -> contracts.SessionPage:
-        """The caller's open sessions, newest first. Needs no worker."""
+        """The open sessions of the caller, or with `every` of all, newest first. Needs no worker."""
         size = min(page_size, MAX_PAGE)
-        found, token = await page_of(self.client, sessions_query(caller.id), size=size, token=page_token)
+        query = sessions_query(None if every else caller.id)
+        found, token = await page_of(self.client, query, size=size, token=page_token)
         entries = [await _entry(execution) for execution in found]
         return contracts.SessionPage(sessions=tuple(entries), next_page_token=token)
 
@@ -146,14 +147,16 @@ class SessionCollection:
 
 
 async def _entry(execution: WorkflowExecution) -> contracts.SessionEntry:
-    session_id = execution.typed_search_attributes.get(SESSION) or ""
+    attributes = execution.typed_search_attributes
+    session_id, caller = attributes.get(SESSION) or "", attributes.get(CALLER)
     try:
         listing = await memo_model(execution, memo.SESSION, recorded.SessionListing) or recorded.SessionListing(
             began=execution.start_time
         )
     except UNREADABLE as error:
-        return contracts.SessionEntry(id=session_id, began=execution.start_time, damaged=unreadable_words(error))
-    return contracts.SessionEntry(id=session_id, **listing.model_dump())
+        words = unreadable_words(error)
+        return contracts.SessionEntry(id=session_id, caller=caller, began=execution.start_time, damaged=words)
+    return contracts.SessionEntry(id=session_id, caller=caller, **listing.model_dump())
 
 
 def _message(block: stored.Block, number: int) -> contracts.SessionMessage:

@@ -148,7 +148,8 @@ class Admission:
         )
         fingerprints = self._fingerprints(call, request)
         quick = is_quick_read(tool) and (permission is None or permission.action == "allow") and not listeners
-        return AdmittedCall(call, _summary(call, fingerprints[0]), fingerprints, reuse=reuse, is_quick=quick)
+        summary = _summary(call, fingerprints[0]).model_copy(update={"again_of": given.again_of})
+        return AdmittedCall(call, summary, fingerprints, reuse=reuse, is_quick=quick)
 
     async def _coerced(
         self, caller: Caller, tool: Tool, request: TaskRequest
@@ -315,7 +316,8 @@ class Admission:
         return await self.catalogue.called_actor(tool, arguments, caller, by_full_name=by_full_name)
 
     def _may_reuse(self, request: TaskRequest, tool: Tool) -> bool:
-        if _from_connection(request).schedule_id is not None:
+        given = _from_connection(request)
+        if given.schedule_id is not None or given.again_of is not None:
             return False  # A schedule exists to repeat a call.
         if request.options.webhooks:
             return False  # The webhooks of one task are not notified of another.

@@ -37,15 +37,20 @@ class Handoffs:
     tasks: TaskClient
     unread: UnreadBytes
 
-    async def open(self, principal: Principal, tools: Sequence[str] = ()) -> list[OpenHandoff]:
+    async def open(
+        self, principal: Principal, tools: Sequence[str] = (), *, caller: str | None = None
+    ) -> list[OpenHandoff]:
         """The caller's open hand-offs, then other callers' approvals that it can give: at most `MAX_HANDOFFS` each.
 
-        Raises `TemporalUnavailable`, and `BadRequest` for an invalid tool name.
+        With `caller` and the scope `admin`, those of that caller, or of all (`*`). Raises `ForbiddenScope`,
+        `TemporalUnavailable`, and `BadRequest` for an invalid tool name.
         """
         own: list[OpenHandoff] = []
         others: list[OpenHandoff] = []
         for tool in dict.fromkeys(tools) or (None,):
-            await _collect(self._waiting(principal, tool), own)
+            await _collect(self._waiting(principal, tool, caller), own)
+            if caller is not None:
+                continue
             await _collect(self.tasks.to_approve(principal, tool=tool), others)
         return own + others
 
@@ -72,10 +77,12 @@ class Handoffs:
                             del handoff
                 await asyncio.sleep(LISTS.pause_seconds(LOOK_SECONDS))
 
-    async def _waiting(self, principal: Principal, tool: str | None) -> AsyncIterator[Task]:
+    async def _waiting(self, principal: Principal, tool: str | None, caller: str | None) -> AsyncIterator[Task]:
         token: str | None = None
         while True:
-            listing = TaskListing(status=(TaskStatus.INPUT_REQUIRED,), tool=tool, page_size=MAX_PAGE, page_token=token)
+            listing = TaskListing(
+                status=(TaskStatus.INPUT_REQUIRED,), tool=tool, caller=caller, page_size=MAX_PAGE, page_token=token
+            )
             page = await self.tasks.list(principal, listing)
             for task in page.tasks:
                 yield task
@@ -86,7 +93,12 @@ class Handoffs:
 async def _collect(tasks: AsyncIterator[Task], found: list[OpenHandoff]) -> None:
     """Add the hand-offs of `tasks` to those that were found, up to `MAX_HANDOFFS`."""
     async for task in tasks:
-        facts = {"task_id": task.id, "session_id": task.session_id, "created_at": task.created_at}
+        facts = {
+            "task_id": task.id,
+            "caller": task.caller,
+            "session_id": task.session_id,
+            "created_at": task.created_at,
+        }
         for key, request in (task.input_requests or {}).items():
             if request.handoff is not None:
                 found.append(OpenHandoff.model_validate({**handed_over(key, request).model_dump(), **facts}))

@@ -51,6 +51,7 @@ async def batch_from(
     stuck_stop = StopReason.CANCELLED if is_cancelled else StopReason.DEFECT
     return Batch(
         id=execution.id,
+        caller=owner,
         name=summary.name,
         tool=summary.tool,
         mode=summary.mode,
@@ -81,6 +82,7 @@ def unreadable_batch(execution: WorkflowExecution, reason: str) -> Batch:
     running = execution.status in (WorkflowExecutionStatus.RUNNING, WorkflowExecutionStatus.CONTINUED_AS_NEW)
     return Batch(
         id=execution.id,
+        caller=owner_of(execution),
         tool=attributes.get(search_attributes.TOOL) or "",
         mode="",
         actor=attributes.get(search_attributes.ACTOR),

@@ -15,10 +15,11 @@ from outlast.api.temporal.history_details import error_of_stuck, was_cancelled
 from outlast.api.temporal.task_view import memo_model
 from outlast.contracts.schedules import Firing, Schedule
 from outlast.worker.payloads import UNREADABLE, PayloadUnreadable
-from outlast.workflows.contracts import memo
+from outlast.workflows.contracts import memo, search_attributes
 from outlast.workflows.schedules.contracts import FiringInput, FiringProgress, FiringStatus
 
-_NEXT = 10
+MAX_NEXT = 10
+"""Due times that a schedule shows."""
 _GONE = RPCStatusCode.NOT_FOUND
 _ENDED_ABNORMALLY = {
     temporal.WorkflowExecutionStatus.FAILED: FiringStatus.FAILED,
@@ -56,6 +57,7 @@ async def schedule_from(
     timing, spending, state, info = order.timing, order.spending, description.schedule.state, description.info
     return Schedule(
         id=order.schedule_id,
+        caller=order.caller.id,
         note=order.note,
         tool=order.tool,
         **_shown(order.due),  # pyright: ignore[reportArgumentType]  # it has one of three fields
@@ -65,7 +67,7 @@ async def schedule_from(
         paused=state.paused,
         paused_because=await read_note(state.note, description.data_converter) if state.paused else None,
         # Temporal also returns times for a paused schedule, at which nothing is started.
-        next=() if state.paused else tuple(info.next_action_times[:_NEXT]),
+        next=() if state.paused else tuple(info.next_action_times[:MAX_NEXT]),
         recent=tuple(firings),
         fired=info.num_actions,
         skipped=info.num_actions_skipped_overlap,
@@ -82,6 +84,7 @@ def unreadable_schedule(description: temporal.ScheduleDescription, schedule_id: 
     state, info, policy = description.schedule.state, description.info, description.schedule.policy
     return Schedule(
         id=schedule_id,
+        caller=description.typed_search_attributes.get(search_attributes.CALLER),
         tool="",
         time_zone=description.schedule.spec.time_zone_name or "UTC",
         jitter_seconds=0,
@@ -89,7 +92,7 @@ def unreadable_schedule(description: temporal.ScheduleDescription, schedule_id: 
         catch_up_seconds=round(policy.catchup_window.total_seconds()) if policy and policy.catchup_window else 0,
         pause_on=(),
         paused=state.paused,
-        next=() if state.paused else tuple(info.next_action_times[:_NEXT]),
+        next=() if state.paused else tuple(info.next_action_times[:MAX_NEXT]),
         recent=tuple(firings_without_state(description)),
         fired=info.num_actions,
         skipped=info.num_actions_skipped_overlap,

@@ -125,6 +125,7 @@ def task_of(
         schedule_id=schedule_id,
         created_at=summary.created_at,
         resurrects=summary.resurrects,
+        again_of=summary.again_of,
         called_by=summary.called_by,
         workflow_url=workflow_url,
     )

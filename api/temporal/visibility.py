@@ -61,16 +61,18 @@ def list_query(caller_id: str | None, listing: TaskListing) -> str:
     return " AND ".join(parts + given)
 
 
-def batches_query(caller_id: str, *, only_open: bool, schedule_id: str | None = None) -> str:
-    """The query for a caller's batches, or for those that one of its schedules has started."""
+def batches_query(caller_id: str | None, *, only_open: bool, schedule_id: str | None = None) -> str:
+    """The query for the batches of a caller, or of all, or for those that one of its schedules has started."""
     own = _workflows_of(BATCH_WORKFLOW, caller_id)
     if schedule_id is not None:
         own += f" AND {_equals(search_attributes.SCHEDULE, schedule_id)}"
     return f"{own} AND {_OPEN}" if only_open else f"{own} AND ExecutionStatus != 'ContinuedAsNew'"
 
 
-def schedules_query(caller_id: str) -> str:
-    """The query for a caller's schedules."""
+def schedules_query(caller_id: str | None) -> str:
+    """The query for the schedules of a caller, or of all."""
+    if caller_id is None:
+        return f"{search_attributes.CALLER.name} IS NOT NULL"
     return _equals(search_attributes.CALLER, caller_id)
 
 
@@ -79,8 +81,8 @@ def firings_query(temporal_id: str) -> str:
     return f"WorkflowType = '{FIRING_WORKFLOW}' AND TemporalScheduledById = {_quoted(temporal_id)}"
 
 
-def deliveries_query(caller_id: str, *, status: ListedStatus, webhook_id: str | None) -> str:
-    """The query for deliveries of events to a caller's webhooks, or to one of them."""
+def deliveries_query(caller_id: str | None, *, status: ListedStatus, webhook_id: str | None) -> str:
+    """The query for deliveries of events to the webhooks of a caller, or of all, or to one of them."""
     parts = [_workflows_of(DELIVERY_WORKFLOW, caller_id), _DELIVERIES[status]]
     if webhook_id is not None:
         parts.append(f"WorkflowId STARTS_WITH {_quoted(deliveries_prefix(webhook_id))}")
@@ -134,8 +136,8 @@ def running_tasks_query(caller_id: str, session_id: str) -> str:
     return f"{list_query(caller_id, TaskListing(session_id=session_id))} AND {_OPEN}"
 
 
-def sessions_query(caller_id: str) -> str:
-    """The query for a caller's open sessions."""
+def sessions_query(caller_id: str | None) -> str:
+    """The query for the open sessions of a caller, or of all."""
     return f"{_workflows_of(SESSION_WORKFLOW, caller_id)} AND {_OPEN}"
 
 
@@ -179,8 +181,9 @@ def _written(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
-def _workflows_of(kind: str, caller_id: str) -> str:
-    return f"WorkflowType = '{kind}' AND {_equals(search_attributes.CALLER, caller_id)}"
+def _workflows_of(kind: str, caller_id: str | None) -> str:
+    of_kind = f"WorkflowType = '{kind}'"
+    return of_kind if caller_id is None else f"{of_kind} AND {_equals(search_attributes.CALLER, caller_id)}"
 
 
 def _equals(key: SearchAttributeKey[str], value: str) -> str:

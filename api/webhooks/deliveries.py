@@ -55,10 +55,13 @@ class Deliveries:
     def __post_init__(self) -> None:
         self._recent_tests = TTLCache[str, str, float](_RECENT_TESTS, _LISTS_LAG_SECONDS)
 
-    async def list(self, caller: Caller, listing: contracts.DeliveryListing) -> contracts.DeliveryPage:
-        """A page of the caller's deliveries. Raises `BadRequest` for an invalid page token."""
+    async def list(
+        self, caller: Caller, listing: contracts.DeliveryListing, *, every: bool = False
+    ) -> contracts.DeliveryPage:
+        """A page of the deliveries of the caller, or with `every` of all. Raises `BadRequest` for a page token."""
         async with self.limits.awaited_slot(caller.id, "concurrent_lists"):
-            query = deliveries_query(caller.id, status=listing.status, webhook_id=listing.webhook_id)
+            whose = None if every else caller.id
+            query = deliveries_query(whose, status=listing.status, webhook_id=listing.webhook_id)
             found, token = await page_of(self.client, query, size=listing.page_size, token=listing.page_token)
             shown = tuple([one for each in found if (one := await self._listed(each)) is not None])
             return contracts.DeliveryPage(deliveries=shown, next_page_token=token)
@@ -246,6 +249,7 @@ async def delivery_from(execution: FoundExecution) -> contracts.Delivery | None:
     outcome = wait if execution.close_time is None else end
     delivery = contracts.Delivery(
         id=execution.id,
+        caller=owner_of(execution),
         webhook_id=summary.webhook_id,
         event_id=summary.event_id,
         type=summary.type,

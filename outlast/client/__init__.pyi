@@ -18,10 +18,13 @@ from outlast.contracts.tasks import TaskRow as TaskRow
 from outlast.contracts.handoffs import HandoffEvent as HandoffEvent, OpenHandoff as OpenHandoff
 from outlast.contracts.operations import (
     CallerHoldings as CallerHoldings,
+    HealthCheck as HealthCheck,
+    HealthReport as HealthReport,
     Links as Links,
     Me as Me,
     OpenTask as OpenTask,
     Operations as Operations,
+    PolicyExplanation as PolicyExplanation,
     QueueState as QueueState,
     TaskCounts as TaskCounts,
     WorkerState as WorkerState,
@@ -57,6 +60,7 @@ from outlast.workflows.contracts.tool_calls import Progress as Progress
 from outlast.contracts.tasks import (
     Run as Run,
     Task as Task,
+    TaskCall as TaskCall,
     TaskFailure as TaskFailure,
     TaskPage as TaskPage,
     ToolError as ToolError,
@@ -65,7 +69,12 @@ from outlast.activities.runs.contracts import UntilMet as UntilMet
 from outlast.activities.contracts import Violation as Violation
 from outlast.contracts.operations import Readiness as Readiness
 from outlast.contracts.tasks import Tool as Tool
-from outlast.contracts.operations import CapUsage as CapUsage, UsageReport as UsageReport, UsageRow as UsageRow
+from outlast.contracts.operations import (
+    CallerCaps as CallerCaps,
+    CapUsage as CapUsage,
+    UsageReport as UsageReport,
+    UsageRow as UsageRow,
+)
 from outlast.contracts.webhooks import Delivery as Delivery, Webhook as Webhook, WebhookBacklog as WebhookBacklog
 from outlast.client.errors import (
     ApiError as ApiError,

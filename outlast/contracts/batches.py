@@ -182,6 +182,7 @@ class Batch(Response):
     """A batch and its state."""
 
     id: str
+    caller: str | None = Field(default=None, description="Id of the caller whose batch it is.")
     name: str | None = None
     tool: str
     mode: Annotated[str, absent("default")]

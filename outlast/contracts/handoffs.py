@@ -14,6 +14,7 @@ class OpenHandoff(tasks.HandoffEvent):
     """A hand-off that waits for an answer: `POST /v1/tasks/{task_id}/input`, under `key`."""
 
     task_id: str
+    caller: str | None = Field(default=None, description="Id of the caller whose task it is, if you may see it.")
     session_id: str | None = None
     created_at: datetime = Field(description="When the task was started.")
 

@@ -37,6 +37,38 @@ class Me(Response):
     links: Links
 
 
+class HealthCheck(Response):
+    """A finding about one part, and its remedy."""
+
+    name: str
+    health: Open[Literal["ok", "warn", "fail", "skip"]]
+    finding: str
+    advice: str | None = None
+
+
+class HealthReport(Response):
+    """The state of all parts that the API can check."""
+
+    ok: bool = Field(description="Whether no check fails.")
+    checks: tuple[HealthCheck, ...]
+
+
+class PolicyExplanation(Response):
+    """What the policy decides about a call."""
+
+    caller: str
+    tool: str
+    actor: str | None = None
+    action: Open[Literal["allow", "ask", "deny"]]
+    rule: str | None = Field(default=None, description="The rule that decides; absent if none is about the call.")
+    names: Annotated[tuple[str, ...], absent(())] = Field(description="Names by which rules mean the call.")
+    approvers: Annotated[tuple[str, ...], absent(())] = Field(
+        description="With `ask`: roles that another caller must have; empty if anyone may approve."
+    )
+    held_by: Annotated[tuple[str, ...], absent(())] = Field(description="Callers with these roles.")
+    spending: SpendingCaps = Field(default=SpendingCaps(), description="Spending limits of the caller.")
+
+
 class TaskCounts(Response):
     """Number of tasks in each state."""
 
@@ -183,6 +215,13 @@ class CapUsage(Response):
     resets_at: datetime
 
 
+class CallerCaps(Response):
+    """Current use of the spending limits of one caller."""
+
+    caller: str
+    caps: tuple[CapUsage, ...]
+
+
 class UsageReport(Response):
     """Spending in a range of days."""
 
@@ -194,6 +233,9 @@ class UsageReport(Response):
     )
     caps: tuple[CapUsage, ...] = Field(
         default=(), description="The current spending limits, if the report is about one caller."
+    )
+    callers: tuple[CallerCaps, ...] = Field(
+        default=(), description="The same for each caller that has spent money, if the report is about all callers."
     )
     damaged: int = Field(
         default=0,

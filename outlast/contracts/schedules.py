@@ -235,6 +235,7 @@ class Schedule(Response):
     """A schedule and its state. Secrets of what it starts are masked."""
 
     id: str
+    caller: str | None = Field(default=None, description="Id of the caller whose schedule it is.")
     note: str | None = None
     tool: str = Field(description="The tool that it calls, or the name of the saved call.")
     call: dict[str, JsonValue] | None = None
@@ -316,6 +317,30 @@ class RunSavedCall(KnownFieldsOnly):
 
     arguments: dict[str, JsonValue] = Field(
         default_factory=dict, description="Arguments that override those of the saved call, objects field by field."
+    )
+
+
+MAX_UPCOMING = 500
+
+
+class UpcomingFiring(Response):
+    """A time at which a schedule is due."""
+
+    at: datetime
+    schedule_id: str
+    caller: str | None = None
+    tool: str
+    note: str | None = None
+    damaged: str | None = Field(default=None, description="Why the schedule cannot start anything, if it cannot.")
+
+
+class Upcoming(Response):
+    """The next firings of several schedules."""
+
+    until: datetime
+    firings: tuple[UpcomingFiring, ...]
+    more: Annotated[bool, absent(False)] = Field(
+        description=f"Whether there are more in the period: at most ten of a schedule, and {MAX_UPCOMING} together."
     )
 
 

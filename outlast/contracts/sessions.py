@@ -243,6 +243,7 @@ class SessionEntry(Response):
     """A session in a list."""
 
     id: str
+    caller: str | None = Field(default=None, description="Id of the caller whose session it is.")
     title: str | None = None
     provider_id: str | None = None
     model_id: str | None = None

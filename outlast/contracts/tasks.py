@@ -16,6 +16,7 @@ from outlast.workflows.contracts.questions import Audience, InputAnswer, InputRe
 from outlast.workflows.contracts.tool_calls import (
     MAX_DEADLINE_SECONDS,
     CallOptions,
+    PermissionRuling,
     Progress,
     TaskResolution,
     TaskStatus,
@@ -285,6 +286,7 @@ class ConnectedTaskRequest(TaskRequest):
         default=(), exclude=True, description="Tools that the client is offered; empty when it is offered all."
     )
     schedule_id: str | None = Field(default=None, exclude=True, description="The schedule that makes the call.")
+    again_of: str | None = Field(default=None, exclude=True, description="The task whose call is made again.")
     connection: str | None = Field(
         default=None, exclude=True, description="Session of the MCP client, to which sessions with MCP servers belong."
     )
@@ -368,6 +370,7 @@ class Task(Response):
         description="In the response to a call: this task already existed, for an identical call (`options.reuse`).",
     )
     resurrects: str | None = Field(default=None, description="Id of the ended task whose run this one resurrects.")
+    again_of: str | None = Field(default=None, description="Id of the task whose call this one repeats.")
     resolution: TaskResolution | None = Field(
         default=None, description="What a person found out, if the call ended with `outcome_unknown`."
     )
@@ -430,6 +433,49 @@ class TaskAnswer(BaseModel):
 
     task: Task
     result: ToolResult | None = None
+
+
+class TaskCall(Response):
+    """The call behind a task. Secrets are masked; large parts are references (`$kept`) with their beginning."""
+
+    task_id: str
+    caller: str
+    tool: str
+    mode: str
+    actor: str | None = None
+    server: str | None = Field(default=None, description="The MCP server in the operator's file that has the tool.")
+    arguments: dict[str, JsonValue]
+    changes: Annotated[tuple[str, ...], absent(())] = Field(
+        description="Conversions of arguments that did not fit the schema."
+    )
+    options: CallOptions
+    session_id: str | None = None
+    message_id: str | None = None
+    tool_call_id: str | None = None
+    batch_id: str | None = None
+    schedule_id: str | None = None
+    again_of: str | None = Field(default=None, description="Id of the task whose call this one repeats.")
+    permission: PermissionRuling | None = Field(
+        default=None, description="The operator's rule that decided; absent if none is about the call."
+    )
+
+
+class AgainRequest(KnownFieldsOnly):
+    """Changes of a call that is made again. Without any, it is the same call."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    arguments: dict[str, JsonValue] | None = Field(
+        default=None, description="Arguments in place of those with the same names. Others stay, also secret ones."
+    )
+    mode: Id | None = Field(default=None, description="Another mode.")
+    options: CallOptions | None = Field(
+        default=None,
+        description="Options in place of those of the call; others stay, except `reuse` and `webhooks`.",
+    )
+    tool_mask: ToolMask = Field(
+        default=None, validation_alias=AliasChoices("toolMask", "tool_mask"), description=TOOL_MASK_DESCRIPTION
+    )
 
 
 class ResurrectRequest(KnownFieldsOnly):

@@ -116,6 +116,7 @@ class Delivery(Response):
     """One event for one webhook."""
 
     id: str
+    caller: str | None = Field(default=None, description="Id of the caller whose event it is.")
     webhook_id: str | None = Field(default=None, description="Absent if the call or batch named the webhook itself.")
     event_id: str = Field(description="The header `webhook-id`: the same for every attempt, and for replays.")
     type: Open[WebhookEventType]

@@ -716,6 +716,7 @@ class TaskSummary(Contract):
     created_at: datetime
     fingerprint: str = Field(description="Digest of the request, to detect repeated requests.")
     resurrects: str | None = Field(default=None, description="Id of the task whose run it resurrects.")
+    again_of: str | None = Field(default=None, description="Id of the task whose call it repeats.")
     admitted_tool: AdmittedTool | None = Field(default=None, description="As in `ToolCall`.")
     called_by: str | None = Field(default=None, description="Id of the task whose function made the call.")
     request_key: str | None = Field(

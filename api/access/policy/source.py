@@ -47,6 +47,11 @@ class PolicySource:
         return self._path is not None
 
     @property
+    def problems(self) -> tuple[str, ...]:
+        """Why the file as it is now cannot be used; empty while the one in force is the latest."""
+        return self._problems
+
+    @property
     def current(self) -> Policy:
         """The policy in force."""
         return self._policy
@@ -101,8 +106,8 @@ class PolicySource:
 
     def _notify(self, error: PolicyError) -> None:
         """Report the same problems once: observers may write into the folder that is watched."""
-        if error.problems != self._problems:
-            self._problems = error.problems
+        if tuple(error.problems) != self._problems:
+            self._problems = tuple(error.problems)
             for observer in self._failure_observers:
                 observer(error)
 

@@ -18,14 +18,14 @@ from outlast.api.access.oauth.access_tokens import Issuer, IssuerError
 from outlast.api.access.oauth.resource import WELL_KNOWN, metadata_address
 from outlast.api.access.policy.policy_file import PolicyError, read_policy_text, weak_points
 from outlast.api.settings import ApiSettings
-from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.checks.machine import NO_METRICS, Clock, clock_at, http_response, metrics_of_the_api
 from outlast.cli.options import Options
 from outlast.cli.runner import cli_error, trying_once
-from outlast.cli.show.output import counted
 from outlast.client import AsyncClient, Connection, McpServer, Readiness, errors
+from outlast.contracts.checks import Check, fail, ok, skip, warn
 from outlast.deploy.local.config import APIFY_API_BASE_URL
 from outlast.deploy.local.state import SANDBOX_TOKEN_FILE, ProcessState, StackState
+from outlast.wording import counted
 
 _POLICY = "Policy"
 _SERVERS = "MCP servers in force"

@@ -16,11 +16,11 @@ from pydantic import SecretStr
 
 from outlast.activities.failures.exceptions import SealError
 from outlast.activities.secrets import SecretSealer
-from outlast.cli.checks import Check, fail, ok, skip, warn
 from outlast.cli.options import Options
 from outlast.cli.runner import trying_once
 from outlast.cli.show.output import size
 from outlast.client import ConnectionFailed, OutlastError
+from outlast.contracts.checks import Check, fail, ok, skip, warn
 from outlast.deploy.local import ports
 from outlast.deploy.local.config import look_outside
 from outlast.deploy.local.data_directory import TEMPORAL_DATABASE, broken_parts

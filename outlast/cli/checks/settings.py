@@ -18,7 +18,7 @@ from outlast.activities.mcp_servers.config import ServersFileError, read_servers
 from outlast.activities.mcp_servers.pins import LockFileError, lock_path, read_lock
 from outlast.activities.object_store import OutputObjects
 from outlast.api.settings import ApiSettings
-from outlast.cli.checks import Check, fail, ok, skip, warn
+from outlast.contracts.checks import Check, fail, ok, skip, warn
 from outlast.deploy.local.sandbox.actors import broken_folders
 from outlast.fingerprints import StoreOwner, owner_key, ring_problem
 from outlast.worker.bootstrap import unknown_variables

@@ -214,21 +214,15 @@ async def explain(
         policy = read_policy(named_file(file)).over(Policy(rules=tuple(small)))
     except (PolicyError, ValueError) as error:
         raise CliError(str(error), exit_code=ExitCode.FAILED) from error
-    asked = permissions.Rule("*", tool, "allow", "")
-    tags = () if asked.tag is None else (asked.tag,)
-    names = (permissions.CallName(asked.pattern, tags=tags), *(permissions.actor_names(actor) if actor else ()))
-    ruling = permissions.PermissionRules.of(policy).ruling(caller, names)
-    action, rule = (ruling.action, ruling.rule) if ruling else ("allow", None)
-    approvers = ruling.approvers if ruling else ()
-    holders = [other for other in policy.callers if other != caller and policy.of(other).roles.issuperset(approvers)]
+    found = permissions.explained(policy, caller, tool, actor)
     if output.as_json:
-        found: dict[str, object] = {"action": action, "rule": rule, "names": [*dict.fromkeys(n.tool for n in names)]}
-        output.document({**found, "approvers": list(approvers), "held_by": holders} if approvers else found)
+        shown = ("action", "rule", "names", *(("approvers", "held_by") if found.approvers else ()))
+        output.document({name: found.model_dump(mode="json")[name] for name in shown})
         return
-    output.show(f"[bold]{action}[/]: {escape(rule) if rule else 'no rule applies'}")
-    if approvers:
-        who = ", ".join(holders) or "nobody"
-        output.show(f"approval by {escape(permissions.approver_words(approvers))}: {escape(who)}")
+    output.show(f"[bold]{found.action}[/]: {escape(found.rule) if found.rule else 'no rule applies'}")
+    if found.approvers:
+        who = ", ".join(found.held_by) or "nobody"
+        output.show(f"approval by {escape(permissions.approver_words(found.approvers))}: {escape(who)}")
 
 
 def named_file(given: Path | None) -> Path:

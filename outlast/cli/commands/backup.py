@@ -15,8 +15,9 @@ from rich.markup import escape
 from outlast.cli.commands.stack import stack_errors
 from outlast.cli.options import DEFAULT_DATA_DIR, CliError, ExitCode
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Output, counted, size
+from outlast.cli.show.output import Output, size
 from outlast.cli.stack_options import StackDataDirOption
+from outlast.wording import counted
 
 if TYPE_CHECKING:
     from outlast.deploy.local.backups import BackupManifest

@@ -26,11 +26,12 @@ from outlast.cli.options import (
     read_arguments,
 )
 from outlast.cli.runner import Context, complete_tool, server_command
-from outlast.cli.show.output import Column, Rows, ago, counted, duration, local_time, one_line, styled_status
+from outlast.cli.show.output import Column, Rows, ago, local_time, one_line, styled_status
 from outlast.cli.show.progress import TaskProgress
 from outlast.client import Batch
 from outlast.client.requests import RowFilter
 from outlast.contracts.options import BatchChanges, BatchOptions
+from outlast.wording import counted, duration
 
 _TABS = frozenset({"tab", "\\t"})
 _STDIN = Path("-")

@@ -24,11 +24,12 @@ from outlast.cli.commands.tasks import wait_for_answer
 from outlast.cli.options import DEFAULT_DATA_DIR, CliError, ExitCode, Options, TokenOption
 from outlast.cli.runner import Context, connected, local_command
 from outlast.cli.show.follow_task import headline, summary_line
-from outlast.cli.show.output import Column, FittingTable, Output, counted, one_line, styled_status
+from outlast.cli.show.output import Column, FittingTable, Output, one_line, styled_status
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.stack_options import DemoFlags, StackDataDirOption
 from outlast.client import NotFound, Task, TaskAnswer
 from outlast.paths import checkout
+from outlast.wording import counted
 
 if TYPE_CHECKING:
     from outlast.deploy.local.config import StackConfig

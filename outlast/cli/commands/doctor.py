@@ -13,7 +13,7 @@ from outlast.cli.show.output import Entries, Output, with_commands
 from outlast.cli.stack_options import servers_file_of
 
 if TYPE_CHECKING:
-    from outlast.cli.checks import Check
+    from outlast.contracts.checks import Check
 
 _MARKS = {"ok": "[green]✓[/]", "warn": "[yellow]![/]", "fail": "[bold red]✗[/]", "skip": "[dim]-[/]"}
 

@@ -11,9 +11,10 @@ from rich.markup import escape
 
 from outlast.cli.options import BadInput, parse_moment, parse_usd, read_arguments, time_option, until_of
 from outlast.cli.runner import Context, complete_tool, server_command
-from outlast.cli.show.output import Column, Rows, ago, duration, local_time, one_line, styled_status
+from outlast.cli.show.output import Column, Rows, ago, local_time, one_line, styled_status
 from outlast.client import Firing, Schedule
 from outlast.contracts.options import ScheduleOptions, SharedOptions, options_of, to_wire
+from outlast.wording import duration
 
 _WHEN = "When it is due"
 _what = partial(typer.Option, rich_help_panel="What it starts")

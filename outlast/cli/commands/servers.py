@@ -9,10 +9,11 @@ from rich.markup import escape
 
 from outlast.cli.options import CliError, ExitCode
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Column, Rows, ago, counted, local_time, one_line, printable
+from outlast.cli.show.output import Column, Rows, ago, local_time, one_line, printable
 from outlast.cli.stack_options import McpServersOption
 from outlast.client import McpPinChange, McpQuarantinedTool, McpServer, McpServerDetails, McpServerTool
 from outlast.suggestions import suggested
+from outlast.wording import counted
 
 if TYPE_CHECKING:
     from outlast.activities.mcp_servers.pins import PinChange

@@ -16,9 +16,10 @@ from rich.status import Status
 
 from outlast.cli.options import DEFAULT_DATA_DIR, BadInput, CliError, ExitCode
 from outlast.cli.runner import local_command
-from outlast.cli.show.output import Column, Entries, FittingTable, Output, duration
+from outlast.cli.show.output import Column, Entries, FittingTable, Output
 from outlast.cli.stack_options import DevFlags, StackDataDirOption, UpFlags
 from outlast.deploy.local.state import StackAddresses, StackEvent, StackEventKind
+from outlast.wording import duration
 
 if TYPE_CHECKING:
     from outlast.deploy.local.config import StackConfig
@@ -165,7 +166,6 @@ async def checked_config(given: Mapping[str, Any]) -> "StackConfig":
 
     Raises `BadInput`, with a line for each wrong setting, before anything is started.
     """
-    from outlast.cli.checks import Health  # noqa: PLC0415
     from outlast.cli.checks.components import Surroundings, check_platform  # noqa: PLC0415
     from outlast.cli.checks.settings import (  # noqa: PLC0415
         check_actors,
@@ -173,6 +173,7 @@ async def checked_config(given: Mapping[str, Any]) -> "StackConfig":
         check_store,
         check_variables,
     )
+    from outlast.contracts.checks import Health  # noqa: PLC0415
     from outlast.deploy.local.config import StackConfig  # noqa: PLC0415
 
     try:

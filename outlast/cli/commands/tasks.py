@@ -13,7 +13,7 @@ from outlast.cli.runner import Context, complete_asking, complete_task, complete
 from outlast.cli.show import follow_task
 from outlast.cli.show.task_display import show_waiting, task_sheet, task_table
 from outlast.client import Task, TaskAnswer
-from outlast.contracts.options import CallOptions, ResurrectOptions, TaskFilter
+from outlast.contracts.options import CallOptions, ResurrectOptions, SharedOptions, TaskFilter
 
 _RESULT_SECONDS = 120
 
@@ -290,6 +290,28 @@ async def cancel(
         ends = "its run has ended" if task.run is not None else "the tool has stopped"
         output.done(task.document(), f"Cancelling {escape(task_id)}: it is cancelled when {ends}.")
         context.suggest(watch=f"tasks watch {task_id}")
+
+
+@server_command(app)
+async def again(
+    context: Context,
+    task_id: TaskIdArgument,
+    arguments: Annotated[
+        str | None,
+        typer.Argument(metavar="JSON", help="Arguments to change: a JSON object, @FILE, or - for standard input."),
+    ] = None,
+    arg: PairOption = None,
+    detach: DetachOption = False,
+    **options: Unpack[SharedOptions],
+) -> ExitCode:
+    """Make the call of a task again, in a new task, with the same arguments or with changes.
+
+    Examples:
+      outlast tasks again TASK
+      outlast tasks again TASK -a seconds=10 --max-usd 2
+    """
+    changes = read_arguments(arguments, arg or [])
+    return await follow(context, await context.client.again(task_id, changes, **options), detach=detach)
 
 
 @server_command(app)

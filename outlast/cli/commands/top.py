@@ -14,8 +14,9 @@ from rich.text import Text
 
 from outlast.cli.options import time_option
 from outlast.cli.runner import Context, server_command, waiting_text
-from outlast.cli.show.output import Column, FittingTable, ago, counted, duration, one_line, styled_status
+from outlast.cli.show.output import Column, FittingTable, ago, one_line, styled_status
 from outlast.client import Operations, OutlastError, UsageOptions, UsageReport, Waiting
+from outlast.wording import counted, duration
 
 _QUEUE_PREFIX = "outlast-"
 _SLOW_SECONDS = 60

@@ -7,8 +7,9 @@ from rich.markup import escape
 
 from outlast.cli.options import BadInput, time_option
 from outlast.cli.runner import Context, server_command
-from outlast.cli.show.output import Column, counted
+from outlast.cli.show.output import Column
 from outlast.client import Delivery, Webhook
+from outlast.wording import counted
 
 app = typer.Typer(
     name="webhooks",

@@ -11,10 +11,11 @@ from rich.markup import escape
 from outlast.cli.options import CliError, ExitCode
 from outlast.cli.prompts import answering
 from outlast.cli.runner import Context, waiting_note, waiting_text
-from outlast.cli.show.output import duration, one_line, size, styled_status
+from outlast.cli.show.output import one_line, size, styled_status
 from outlast.cli.show.progress import TaskProgress
 from outlast.cli.show.task_display import age_seconds, took
 from outlast.client import Conflict, Event, InputRequest, Task, Waiting
+from outlast.wording import duration
 
 _LABELS = {"status_message": "status", "isomorphic_handoff": "handed over", "input_answered": "answered"}
 """Names of events that are not shown as they are."""

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from outlast.activities.contracts import Contract
 from outlast.cli.options import CliError, ExitCode
+from outlast.wording import duration
 
 _MARKS = {
     ("✓", "green"): ("completed", "succeeded"),
@@ -46,20 +47,6 @@ def styled_status(status: str) -> str:
     return f"[{style}]{mark} {status}[/]"
 
 
-def duration(seconds: float) -> str:
-    """Format a duration: `0.4 s`, `12 s`, `3 min 05 s`, `2 h 07 min`, `4 d 3 h`."""
-    if seconds < 9.95:
-        return f"{max(seconds, 0):.1f} s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    if whole < 86_400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
-    return f"{whole // 86_400} d {whole % 86_400 // 3600} h"
-
-
 def clock(seconds: float) -> str:
     """Format a running clock: `0:07`, `12:30`, `1:02:03`."""
     minutes, rest = divmod(max(0, int(seconds)), 60)
@@ -87,11 +74,6 @@ def ahead(moment: datetime, now: datetime | None = None) -> str:
 def local_time(moment: datetime) -> str:
     """Format a time in the time zone of this machine."""
     return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-
-
-def counted(number: int, noun: str) -> str:
-    """Format a number of things: `1 row`, `3 rows`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def size(size_bytes: float) -> str:

@@ -9,8 +9,9 @@ from rich.markup import escape
 
 from outlast.activities.unicode_text import printable
 from outlast.cli.runner import Context
-from outlast.cli.show.output import Column, Rows, ago, ahead, counted, duration, local_time, one_line, styled_status
+from outlast.cli.show.output import Column, Rows, ago, ahead, local_time, one_line, styled_status
 from outlast.client import Handoff, OpenHandoff, Run, Task
+from outlast.wording import counted, duration
 
 _WAITING_COLUMNS = (
     Column("TASK"),
@@ -182,6 +183,7 @@ def task_sheet(task: Task) -> Rows:
         ("caller", escape(printable(task.caller or ""))),
         ("session", escape(task.session_id or "")),
         ("called by", escape(task.called_by or "")),
+        ("again of", escape(task.again_of or "")),
         ("created", f"{local_time(task.created_at)} ({ago(task.created_at)})"),
         ("finished", f"{local_time(task.finished_at)}, took {took(task)}" if task.finished_at else ""),
         *(_run_rows(task.run, already_shown=task.status_message or "") if task.run else []),

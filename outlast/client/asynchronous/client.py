@@ -21,7 +21,15 @@ from outlast.client.asynchronous.webhooks import AsyncWebhooks
 from outlast.client.http import Connection, HttpRequest, find_connection, path, query
 from outlast.client.requests import START_SECONDS, output_lines, output_range, tool_name, usage_params
 from outlast.client.retries import OnWaiting, RetryPolicy, Server, api_error, ignore_waiting, parsed
-from outlast.contracts.operations import CallerHoldings, Me, Operations, Readiness, UsageReport
+from outlast.contracts.operations import (
+    CallerHoldings,
+    HealthReport,
+    Me,
+    Operations,
+    PolicyExplanation,
+    Readiness,
+    UsageReport,
+)
 from outlast.contracts.options import UsageOptions
 from outlast.contracts.outputs import RowSelection
 from outlast.contracts.servers import McpServerDetails, McpServerList, McpServerPin
@@ -213,6 +221,15 @@ class AsyncClient(AsyncTasks):
     async def me(self) -> Me:
         """Return who you are to the server: your caller id, scopes, roles and limits."""
         return await self._transport.fetch(Me, HttpRequest("GET", path("me")))
+
+    async def health(self) -> HealthReport:
+        """Return the checks of `outlast doctor` that the server can make. Needs the scope `admin`."""
+        return await self._transport.fetch(HealthReport, HttpRequest("GET", path("health")))
+
+    async def explain_policy(self, caller: str, tool: str, *, actor: str | None = None) -> PolicyExplanation:
+        """Return what the policy decides about a call, and the rule behind it. Needs the scope `admin`."""
+        wanted = HttpRequest("GET", path("policy", "explain"), query(caller=caller, tool=tool, actor=actor))
+        return await self._transport.fetch(PolicyExplanation, wanted)
 
     async def operations(self) -> Operations:
         """Return how the server is doing: your open tasks; with the scope `admin` all tasks, queues and workers."""

@@ -16,8 +16,16 @@ from outlast.client.http import HttpRequest, idempotency, path, query
 from outlast.contracts.answers import TaskAnswer
 from outlast.contracts.batches import Batch, BatchPage, BatchRow
 from outlast.contracts.handoffs import HandoffEvent, HandoffList, OpenHandoff
-from outlast.contracts.options import BatchOptions, Body, CallOptions, ResurrectOptions, TaskFilter, to_wire
-from outlast.contracts.tasks import Event, Task, TaskPage, TaskRow
+from outlast.contracts.options import (
+    BatchOptions,
+    Body,
+    CallOptions,
+    ResurrectOptions,
+    SharedOptions,
+    TaskFilter,
+    to_wire,
+)
+from outlast.contracts.tasks import Event, Task, TaskCall, TaskPage, TaskRow
 
 _LOOK_SECONDS = 1.0
 """Pause between two looks at a batch that runs."""
@@ -383,6 +391,28 @@ class Tasks:
             if not attempts.may_have_arrived:
                 raise
             return self.get(task_id)
+
+    def call_of(self, task_id: str) -> TaskCall:
+        """Return the call behind a task: tool, arguments with masked secrets, options, the rule that decided."""
+        return self._transport.fetch(TaskCall, HttpRequest("GET", path("tasks", task_id, "call")))
+
+    def again(
+        self,
+        task_id: str,
+        arguments: Mapping[str, JsonValue] | None = None,
+        *,
+        idempotency_key: str | None = None,
+        **options: Unpack[SharedOptions],
+    ) -> Task:
+        """Make the call of a task again, in a new task, with `arguments` in place of those with the same names.
+
+        The key makes repeated requests start one task; by default, each call of this method starts one.
+        """
+        body = to_wire(SharedOptions, options)
+        body |= {"arguments": dict(arguments)} if arguments else {}
+        headers = idempotency(idempotency_key)
+        wanted = HttpRequest("POST", path("tasks", task_id, "again"), headers=headers, body=body)
+        return self._transport.fetch(Task, wanted)
 
     def resurrect(self, task_id: str, **options: Unpack[ResurrectOptions]) -> Task:
         """Resurrect the run of an ended task, instead of paying a new one. Returns the new task that continues it;

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.checks import Check, components, machine
+from outlast.cli.checks import components, machine
+from outlast.contracts.checks import Check
 from outlast.deploy.local.errors import MissingServerError
 from outlast.deploy.local.state import StackAddresses, StackState
 from tests.integration.cli.conftest import Outlast

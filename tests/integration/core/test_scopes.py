@@ -59,7 +59,7 @@ async def api(
 def needed(method: str, path: str) -> set[Scope]:
     if method == "delete" or (method, path) in DELETES:
         return {"cancel"}
-    if path.startswith("/v1/servers"):
+    if path.startswith(("/v1/servers", "/v1/health", "/v1/policy")):
         return {"admin"}
     if path == "/v1/me":
         return set()

@@ -39,7 +39,7 @@ from outlast.activities.webhooks.contracts import (
     subscriptions_id,
 )
 from outlast.activities.webhooks.contracts import SETTLE_SIGNAL as SETTLE_DELIVERY_SIGNAL
-from outlast.cli.checks.temporal import check_stuck
+from outlast.api.health import check_stuck
 from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.sessions import turn_workflow_id
 from tests.support.calls import batches, schedules

@@ -31,10 +31,11 @@ from temporalio.client import Client
 from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
 from outlast.api.access.policy.policy_file import add_key
-from outlast.cli.checks import Check, machine, settings
+from outlast.cli.checks import machine, settings
 from outlast.cli.checks import temporal as temporal_rows
 from outlast.cli.checks.components import Surroundings, check_policy
 from outlast.cli.checks.machine import check_clock, clock_at
+from outlast.contracts.checks import Check
 from outlast.worker.search_attributes import DATETIME, register_search_attributes
 from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
 from tests.support.eventually import eventually

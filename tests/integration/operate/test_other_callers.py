@@ -13,7 +13,7 @@ from temporalio.client import Client
 from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry, Scope
 from outlast.api.access.policy.policy_file import add_key
-from tests.support.calls.tasks import completed, sleeper_call, started
+from tests.support.calls.tasks import completed, result_of, sleeper_call, started
 from tests.support.eventually import eventually
 from tests.support.http.api_client import bearer
 from tests.support.stacks.api_server import api_settings, serving_api
@@ -44,6 +44,7 @@ async def api(temporal: Client, sandbox: Sandbox, tmp_path: Path, audit: Path) -
         as_[name] = bearer(key.get_secret_value())
     with policy.open("a") as file:
         file.write('[callers."key:ops"]\nroles = ["operator"]\nspending = {per_day_usd = 5}\n')
+        file.write('[[rules]]\ncaller = "key:ann"\ntool = "call-actor"\naction = "allow"\n')
     settings = api_settings(sandbox, policy_file=policy, audit_file=audit, grafana_url="https://grafana.example")
     async with serving_api(temporal, settings) as api:
         AS.clear()
@@ -160,3 +161,116 @@ async def test_ended_tasks_are_found_by_their_end_and_failed_ones_say_why(api: h
     assert open_task not in await listed(api, "ann", until=earlier)
     assert (await get(api, "ann", "tasks", since="2026-11-28T18:00:00")).status_code == 422  # no time zone
     await api.post(f"/v1/tasks/{open_task}/cancel", headers=AS["ann"])
+
+
+async def test_a_call_is_shown_with_masked_secrets_and_made_again_for_its_caller(
+    api: httpx.AsyncClient, audit: Path
+) -> None:
+    first = (await completed(api, sleeper_call(0, rows=1), **AS["ann"]))["task"]["id"]
+    call = (await get(api, "looks", f"tasks/{first}/call")).json()
+    assert (call["caller"], call["tool"], call["actor"]) == ("key:ann", "call-actor", "outlast/sleeper")
+    assert call["arguments"]["input"]["rows"] == 1
+    assert call["options"]["deadline_seconds"] == 86_400
+    assert (call["permission"]["action"], call["permission"]["rule"]) == ("allow", "key:ann:call-actor=allow")
+    assert (await get(api, "bob", f"tasks/{first}/call")).status_code == 404
+
+    path, key = f"/v1/tasks/{first}/again", {"Idempotency-Key": "once"}
+    assert (await api.post(path, headers=AS["bob"])).status_code == 404
+    assert (await api.post(path, headers=AS["looks"])).status_code == 403
+    changes = {"options": {"budget": {"max_items": 7}}}
+    made = await api.post(path, headers={**AS["ops"], **key}, json=changes)
+    assert made.status_code == 201, made.text
+    again = made.json()
+    assert (again["caller"], again["again_of"]) == ("key:ann", first)
+    repeated = await api.post(path, headers={**AS["ops"], **key}, json=changes)
+    assert repeated.json()["id"] == again["id"]
+    other = await api.post(path, headers={**AS["ops"], **key}, json={})
+    assert (other.status_code, other.json()["type"]) == (409, "urn:outlast:problem:idempotency-key-reused")
+    shown = (await get(api, "ann", f"tasks/{again['id']}/call")).json()
+    assert (shown["arguments"], shown["again_of"]) == (call["arguments"], first)
+    assert shown["options"]["budget"]["max_items"] == 7
+    record = next(one for one in records(audit, "task.repeated") if one["outcome"] == "ok")
+    assert (record["caller"], record["detail"]) == ("key:ops", f"again as {again['id']} for key:ann")
+
+
+async def test_secret_and_large_arguments_survive_a_repetition(api: httpx.AsyncClient) -> None:
+    secret, large = "s3cret-of-ann-0123456789", "x" * 200_000
+    saved_input = {"seconds": 0, "note": secret}
+    saves = {"actor": "outlast/sleeper", "name": "first-task", "input": saved_input}
+    ended = await completed(api, {"tool": "create-actor-task", "arguments": saves}, **AS["ann"])
+    first = ended["task"]["id"]
+    call = await get(api, "ann", f"tasks/{first}/call")
+    assert secret not in call.text
+    assert call.json()["arguments"]["input"] == "[secret]"
+    path, changes = f"/v1/tasks/{first}/again", {"arguments": {"name": "second-task"}}
+    made = await api.post(path, headers=AS["ann"], json=changes)
+    assert made.status_code == 201, made.text
+    answer = await result_of(api, made.json()["id"], **AS["ann"])
+    assert answer["task"]["status"] == ended["task"]["status"], answer
+    assert secret not in (await get(api, "ann", f"tasks/{made.json()['id']}/call")).text
+
+    first = (await completed(api, sleeper_call(0, note=large), **AS["ann"]))["task"]["id"]
+    call = await get(api, "ann", f"tasks/{first}/call")
+    assert len(call.text) < 10_000
+    made = await api.post(f"/v1/tasks/{first}/again", headers=AS["ann"])
+    assert made.status_code == 201, made.text
+    again = await get(api, "ann", f"tasks/{made.json()['id']}/call")
+    kept = again.json()["arguments"]["input"]["note"]["$kept"]
+    assert kept == call.json()["arguments"]["input"]["note"]["$kept"]
+    assert kept["size_bytes"] == len(large) + 2
+
+
+async def test_an_admin_checks_the_server_and_the_policy(api: httpx.AsyncClient) -> None:
+    report = (await get(api, "looks", "health")).json()
+    rows = {row["name"]: row for row in report["checks"]}
+    assert {"Temporal namespace", "Search attributes", "Queues", "Stuck workflows", "Limits"} <= set(rows)
+    assert rows["Queues"]["health"] == "ok", rows["Queues"]
+    asked = {"caller": "key:ann", "tool": "call-actor", "actor": "outlast/sleeper"}
+    found = (await get(api, "looks", "policy/explain", **asked)).json()
+    assert (found["action"], found["rule"]) == ("allow", "key:ann:call-actor=allow")
+    for path, params in (("health", {}), ("policy/explain", asked)):
+        assert (await get(api, "ann", path, **params)).status_code == 403
+
+
+async def test_an_admin_reads_the_lists_of_other_callers_and_nobody_else_does(
+    api: httpx.AsyncClient, audit: Path
+) -> None:
+    batch = {"tool": "outlast--sleeper", "items": [{"arguments": {"seconds": 0}}]}
+    batch_id = (await api.post("/v1/batches", headers=AS["ann"], json=batch)).json()["id"]
+    nightly = {"id": "nightly", "call": sleeper_call(0), "cron": ["0 3 * * *"], "time_zone": "UTC"}
+    for key in ("ann", "bob"):
+        made = await api.post("/v1/schedules", headers=AS[key], json=nightly)
+        assert made.status_code == 201, made.text
+    await api.post("/v1/schedules/nightly/pause", headers=AS["bob"])
+    saved = await api.put("/v1/saved-calls/nap", headers=AS["ann"], json=sleeper_call(0))
+    assert saved.status_code in (200, 201), saved.text
+
+    async def batches() -> dict[str, Any] | None:
+        found = (await get(api, "looks", "batches", caller="*")).json()["batches"]
+        return next((one for one in found if one["id"] == batch_id), None)
+
+    assert (await eventually(batches))["caller"] == "key:ann"
+
+    async def upcoming() -> set[tuple[str, str]] | None:
+        found = (await get(api, "looks", "schedules/upcoming", caller="*")).json()["firings"]
+        shown = {(one["caller"], one["schedule_id"]) for one in found}
+        return shown if ("key:ann", "nightly") in shown else None
+
+    assert ("key:bob", "nightly") not in await eventually(upcoming)
+    assert [one["schedule_id"] for one in (await get(api, "ann", "schedules/upcoming")).json()["firings"]] == [
+        "nightly"
+    ]
+    assert (await get(api, "bob", "schedules/upcoming")).json()["firings"] == []
+    for path in (f"batches/{batch_id}", "schedules/nightly", "saved-calls/nap"):
+        shown = await get(api, "looks", path, caller="key:ann")
+        assert shown.status_code == 200, shown.text
+        assert records(audit, "resource.read")[-1]["detail"] == f"/v1/{path} of key:ann"
+        assert (await get(api, "looks", path, caller="*")).status_code == 400
+        assert (await get(api, "bob", path, caller="key:ann")).status_code == 403
+    lists = ("batches", "schedules", "schedules/upcoming", "saved-calls", "webhooks", "webhooks/deliveries", "sessions")
+    for path in (*lists, "handoffs"):
+        assert (await get(api, "bob", path, caller="key:ann")).status_code == 403, path
+        assert (await get(api, "bob", path, caller="*")).status_code == 403, path
+        assert (await get(api, "looks", path, caller="key:ann")).status_code == 200, path
+        wanted = 400 if path in ("saved-calls", "webhooks") else 200
+        assert (await get(api, "looks", path, caller="*")).status_code == wanted, path

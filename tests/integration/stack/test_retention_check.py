@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from outlast.cli.checks import Check
 from outlast.cli.checks.components import Surroundings
 from outlast.cli.checks.temporal import check_namespace
+from outlast.contracts.checks import Check
 from outlast.deploy.local.config import Component
 from outlast.deploy.local.stack import Stack
 from outlast.deploy.local.state import find_running

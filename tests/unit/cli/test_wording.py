@@ -6,7 +6,8 @@ import pytest
 import typer
 
 from outlast.cli.options import parse_duration
-from outlast.cli.show.output import ago, clock, duration, one_line, printable, size
+from outlast.cli.show.output import ago, clock, one_line, printable, size
+from outlast.wording import duration
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
