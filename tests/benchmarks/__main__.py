@@ -22,6 +22,8 @@ from tests.benchmarks.batches.quick_items import measure_quick_items
 from tests.benchmarks.conversations.growth import measure_conversation
 from tests.benchmarks.dataset_read import measure_latency, measure_throughput
 from tests.benchmarks.flood import measure_flood
+from tests.benchmarks.gateway.added import measure_gateway
+from tests.benchmarks.gateway.compared import measure_gateways
 from tests.benchmarks.handoffs import measure_handoffs
 from tests.benchmarks.hostile_bodies import measure_hostile_bodies
 from tests.benchmarks.large_output import measure_large_output
@@ -45,6 +47,7 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "waiting": measure_waiting,
     "start": measure_start,
     "takeover": measure_takeover,
+    "gateway": measure_gateway,
     "handoffs": measure_handoffs,
     "conversation": measure_conversation,
     "hostile-bodies": measure_hostile_bodies,
@@ -54,12 +57,15 @@ BENCHMARKS: Mapping[str, Callable[[], Awaitable[Finding]]] = {
     "aging": measure_aging,
     "processes": measure_processes,
     "peers": measure_peers,
+    "gateways": measure_gateways,
     "batch": measure_quick_items,
     "batch-kills": measure_batch_kills,
     "batch-cancel-kills": measure_cancelled_batch_kills,
 }
-ON_REQUEST = frozenset({"aging", "processes", "peers", "receivers", "batch-kills", "batch-cancel-kills"})
-"""Run only when they are named: they take long, and `peers` installs other products."""
+ON_REQUEST = frozenset(
+    {"aging", "gateway", "gateways", "processes", "peers", "receivers", "batch-kills", "batch-cancel-kills"}
+)
+"""Run only when they are named: they take long, and `peers` and `gateways` install other products."""
 SIZED: Mapping[str, Callable[[int], Awaitable[Finding]]] = {
     "handoffs": measure_handoffs,
     "receivers": measure_receivers,

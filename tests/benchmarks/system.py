@@ -25,6 +25,8 @@ from tests.support.ports import free_port
 from tests.support.stacks.stack_config import clean_environment, free_ports_config
 
 BARE_TASK_QUEUE = "bare"
+_READY_SECONDS = 180.0
+"""The machine may be busy."""
 _COUNTED_EVERY_SECONDS = 2.5
 """The server shows what it has counted a second later, or two."""
 _ACTION = re.compile(r"^action(?:_total)?\{.*\} ([0-9.e+]+)$", re.MULTILINE)
@@ -128,6 +130,7 @@ async def running_system(
             *Component,
             sandbox_port=port,
             commands={Component.SANDBOX: (*sandbox, *(("--actors", str(actors)) if actors else ()))},
+            ready_timeout_seconds=_READY_SECONDS,
             environment=clean_environment(OUTLAST_LOG_LEVEL="warning", **(environment or {})),
             tools_from=tools_from,
         )

@@ -47,6 +47,11 @@ class PeerProcess:
         self._process.wait()
         self._process = self._started()
 
+    def restart_if_ended(self) -> None:
+        """Start it again if it has ended by itself, as a supervisor does."""
+        if self._process.poll() is not None:
+            self._process = self._started()
+
     def stop(self) -> None:
         """End it: politely, then not."""
         self._signal(signal.SIGTERM)

@@ -1,0 +1,1 @@
+"""Calls of MCP servers through Outlast, and beside other gateways."""
