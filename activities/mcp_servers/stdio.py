@@ -25,6 +25,7 @@ from outlast.activities.unicode_text import valid_json_text
 
 _log = logging.getLogger("outlast.mcp_servers")
 _MAX_MESSAGE_BYTES = 32 * 1024 * 1024
+_CHUNK_BYTES = 64 * 1024
 _MAX_LOG_LINE_BYTES = 4_000
 _INHERITED = (
     *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
@@ -139,6 +140,9 @@ async def stdio_transport(
                 group.cancel_scope.cancel()
     finally:
         _kill_group(process.pid, signal.SIGKILL)
+        # A pipe from which nobody reads to its end, or that a process outside of the group has, would stay open.
+        transport: Any = process._transport  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue]  # asyncio offers no other way
+        transport.close()
         guard.remove(process.pid)
         for stream in (incoming_writer, incoming, outgoing, outgoing_reader):
             stream.close()
@@ -161,7 +165,6 @@ async def _started(server: StdioServer) -> asyncio.subprocess.Process:
             env=environment_of(server),
             cwd=server.cwd,
             start_new_session=True,
-            limit=_MAX_MESSAGE_BYTES,
         )
     except (OSError, ValueError) as error:
         # The message of the exception may contain arguments.
@@ -223,7 +226,7 @@ async def _read_messages(
     async with received:
         with suppress(OSError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             try:
-                while line := await process.stdout.readline():
+                async for line in _lines(process.stdout):
                     # The server waits meanwhile, when its pipe is full.
                     await asyncio.sleep(pace.wait_seconds())
                     if (message := _message_of(line)) is not None:
@@ -241,6 +244,24 @@ async def _read_messages(
             except ValueError:
                 _log.error("The MCP server %s sent more than %d bytes in a line", server, _MAX_MESSAGE_BYTES)
     has_ended()
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncGenerator[bytes]:
+    """Yield the lines of `stream`. Raises `ValueError` for one that is too long.
+
+    `StreamReader.readline` would need a buffer for two of the longest lines, which a server that is read slowly fills.
+    """
+    begun = bytearray()
+    while chunk := await stream.read(_CHUNK_BYTES):
+        *ended, rest = chunk.split(b"\n")
+        for end in ended:
+            yield bytes(begun + end)
+            begun.clear()
+        begun += rest
+        if len(begun) > _MAX_MESSAGE_BYTES:
+            raise ValueError
+    if begun:
+        yield bytes(begun)
 
 
 def _message_of(line: bytes) -> SessionMessage | None:

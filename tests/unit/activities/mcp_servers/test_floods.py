@@ -11,6 +11,7 @@ from outlast.activities.mcp_servers import stdio
 from outlast.activities.mcp_servers.config import StdioServer
 from outlast.activities.mcp_servers.lenient import MAX_TOOLS, understood_tools
 from outlast.activities.mcp_servers.stdio import Pace, ProcessGuard, stdio_transport
+from tests.support.eventually import eventually
 
 _MESSAGE = '{"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}'
 _FLOOD = "import sys\nwhile True: print(sys.argv[1], flush=True)"
@@ -48,6 +49,34 @@ async def test_a_flood_of_messages_waits_after_its_burst(tmp_path: Path, monkeyp
             await asyncio.sleep(0)
             with pytest.raises(anyio.WouldBlock):
                 received.receive_nowait()
+    await guard.close()
+
+
+async def test_lines_are_read_in_small_chunks_and_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio, "_MAX_MESSAGE_BYTES", 200_000)
+    stream = asyncio.StreamReader()
+    stream.feed_data(b"a\n\n" + b"b" * 150_000 + b"\nc")
+    stream.feed_eof()
+    assert [len(line) async for line in stdio._lines(stream)] == [1, 0, 150_000, 1]
+    endless = asyncio.StreamReader()
+    endless.feed_data(b"x" * 300_000)
+    with pytest.raises(ValueError, match=r"^$"):
+        assert [line async for line in stdio._lines(endless)] == []
+
+
+async def test_nothing_of_a_server_stays_open_after_its_session(tmp_path: Path) -> None:
+    def open_files() -> int:
+        return len([*Path("/proc/self/fd").iterdir()])
+
+    # What it leaves behind is not in its process group, and holds its pipes.
+    leaves = f"import subprocess\nsubprocess.Popen(['setsid', 'sleep', '30'])\n{_FLOOD}"
+    server = StdioServer("leaving", sys.executable, ("-c", leaves, _MESSAGE), cwd=tmp_path)
+    guard = ProcessGuard()
+    await guard.start()
+    before = open_files()
+    async with stdio_transport(server, guard, lambda: None) as (received, _):
+        await received.receive()
+    await eventually(lambda: open_files() == before)
     await guard.close()
 
 
