@@ -59,6 +59,11 @@ HANDOFFS_NEAR_DEADLINE = _gauge(
     "outlast_handoffs_near_deadline",
     "Tasks that wait for an answer and have a fifth of its time or less left; NaN while unknown.",
 )
+SERVER_UP = _gauge(
+    "outlast_mcp_server_up",
+    "1 if the tools of an MCP server in use could be listed at the last attempt, else 0.",
+    "server",
+)
 EXPIRY = _gauge(
     "outlast_expiry_timestamp_seconds", "When the next certificate or key of a kind ends, as Unix time.", "kind"
 )

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from temporalio.client import Client
+from temporalio.runtime import Runtime
 from temporalio.worker import PollerBehaviorAutoscaling, Worker
 
 from outlast.activities.batches.activities import BatchActivities, FairShare
@@ -205,8 +206,10 @@ def _tools_worker(client: Client, settings: WorkerSettings, activities: "Activit
 
 def _server_activities(settings: WorkerSettings, client: Client, file: ServersFile) -> McpServerActivities:
     queue = f"{SERVERS_TASK_QUEUE}-{uuid.uuid4().hex[:12]}"
+    runtime = client.service_client.config.runtime or Runtime.default()
+    meter = runtime.metric_meter.with_additional_attributes({"namespace": client.namespace})
     objects, sealer = output_objects(settings), sealer_from(settings)
-    return McpServerActivities(file, client, objects, sealer, queue=queue, workflows_queue=TOOLS_TASK_QUEUE)
+    return McpServerActivities(file, client, objects, sealer, meter, queue=queue, workflows_queue=TOOLS_TASK_QUEUE)
 
 
 def _servers_workers(client: Client, settings: WorkerSettings, servers: McpServerActivities) -> list[Worker]:

@@ -21,6 +21,7 @@ _LONG_DURATIONS = (
     "outlast_tool_call_duration",
     "outlast_turn_duration",
     "outlast_model_call_duration",
+    "outlast_mcp_call_duration",
     "temporal_activity_succeed_endtoend_latency",
 )
 """Buckets for durations of minutes and hours; the SDK's have nothing between 10 and 100 seconds."""

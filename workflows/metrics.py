@@ -9,8 +9,10 @@ from decimal import Decimal
 
 from temporalio import workflow
 
+from outlast.activities.contracts import ErrorCategory
 from outlast.activities.llm.contracts import ModelStep
 from outlast.activities.llm.providers.models import MATRIX
+from outlast.activities.mcp_servers.contracts import SESSION_LOST
 from outlast.activities.spending.contracts import Cap, Settlement
 from outlast.workflows.contracts.sessions import TurnResult
 from outlast.workflows.contracts.tool_calls import TaskStatus, ToolCall, ToolResult
@@ -115,6 +117,18 @@ def count_delivery(event_type: str, outcome: str) -> None:
     counter.add(1, {"type": event_type, "outcome": outcome})
 
 
+def _server_outcome(status: TaskStatus, result: ToolResult | None) -> str:
+    """Return how a call of a tool of an MCP server ended."""
+    error = result.error if result is not None else None
+    if result is None or error is None:
+        return status.value
+    if result.raw_content is not None or result.locator is not None:
+        return "tool_error"  # the answer of the server
+    if error.category is ErrorCategory.OUTCOME_UNKNOWN:
+        return "outcome_unknown"
+    return "session_lost" if error.message.startswith(SESSION_LOST) else status.value
+
+
 def count_tool_call(
     call: ToolCall, status: TaskStatus, result: ToolResult | None, *, since: datetime, waited: timedelta
 ) -> None:
@@ -125,6 +139,9 @@ def count_tool_call(
     labels = {"tool": metric_label(call), "executor": executor_kind(call), "outcome": status.value}
     meter = workflow.metric_meter()
     meter.create_counter("outlast_tool_calls", "Tool calls whose handler has returned.").add(1, labels)
+    if call.server is not None:
+        calls = meter.create_counter("outlast_mcp_calls", "Calls of tools of MCP servers whose handler has returned.")
+        calls.add(1, {"server": call.server.server, "outcome": _server_outcome(status, result)})
     # `workflow.now()` is when Temporal handed out the workflow task. A slow worker carries it out much later, and only
     # the clock of its machine measures that. No decision of the workflow depends on it.
     elapsed = max(workflow.now(), datetime.now(UTC)) - since - waited

@@ -106,6 +106,9 @@ class ServerOptions(BaseModel):
     )
     timeout_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS, allow_inf_nan=False)
     max_concurrent: int | None = Field(default=None, ge=1, le=MAX_COUNT, description="Calls at a time, per session.")
+    max_concurrent_per_caller: int | None = Field(
+        default=None, ge=1, le=MAX_COUNT, description="Calls of one caller at a time, per session."
+    )
     idle_seconds: float = Field(default=DEFAULT_IDLE_SECONDS, ge=0, le=MAX_SECONDS, allow_inf_nan=False)
     stateless: bool = Field(default=False, description="Whether a lost session loses nothing.")
     resources: bool = Field(default=True, description="Whether its resources are offered.")

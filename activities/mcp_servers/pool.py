@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
@@ -33,9 +33,11 @@ from outlast.activities.mcp_servers.config import (
     StdioServer,
     is_reached_alike,
 )
+from outlast.activities.mcp_servers.metrics import ServerMetrics, SessionEvent
 from outlast.activities.mcp_servers.packages import package_of
 from outlast.activities.mcp_servers.pins import quarantine_of, refusal_of
 from outlast.activities.mcp_servers.sessions import (
+    CallSlots,
     Relay,
     call_to_its_end,
     client_of,
@@ -77,8 +79,6 @@ _LISTS = (
     mcp_types.PromptListChangedNotification,
 )
 _relay_of_call: ContextVar[Relay | None] = ContextVar("relay_of_call", default=None)
-
-
 OnChange = Callable[["Session", bool, str | None], None]
 """Notes a change that a server has told of in a session: of its lists, or of the resource with this URI."""
 
@@ -86,7 +86,7 @@ OnChange = Callable[["Session", bool, str | None], None]
 class Session:
     """One connection with a server, for any number of calls at a time. Its task opens and closes it."""
 
-    def __init__(self, server: McpServer, guard: ProcessGuard, on_change: OnChange) -> None:
+    def __init__(self, server: McpServer, guard: ProcessGuard, metrics: ServerMetrics, on_change: OnChange) -> None:
         self.server = server
         self._on_change = on_change
         self.holders = 0
@@ -95,15 +95,17 @@ class Session:
         self.opened_at = 0.0
         self.is_told = False
         """True if a call was told that the session was lost."""
-        self.slots = asyncio.Semaphore(server.options.max_concurrent or 1_000_000)
+        self.slots = CallSlots(server)
         self._guard = guard
+        self._metrics = metrics
         self._status = 0
         self._wake = asyncio.Event()
         self._closing = False
         self._ended = False
         self._idle_since = time.monotonic()
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
-        self.task = asyncio.create_task(self._run(), name=f"session with {server.name}")
+        # A session serves many calls: it is not part of the trace of the one that opens it, and keeps nothing of it.
+        self.task = asyncio.create_task(self._run(), name=f"session with {server.name}", context=Context())
 
     @property
     def is_open(self) -> bool:
@@ -199,23 +201,30 @@ class Session:
         return self._relays[-1] if len({relay.caller_id for relay in self._relays}) == 1 else None
 
     async def _run(self) -> None:
+        event: SessionEvent = "lost"
         try:
             async with contextlib.AsyncExitStack() as stack:
                 async with asyncio.timeout(OPEN_SECONDS):
                     client = await stack.enter_async_context(client_of(self._transport(), self, self))
                 self.opened_at = self._idle_since = time.monotonic()
+                self._metrics.session(self.server.name, "opened")
                 self._client.set_result(client)
                 listening = asyncio.create_task(self._listen(client))
                 stack.callback(listening.cancel)
                 await self._until_end()
+                if not self._ended:
+                    event = "closed"
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             if not self._client.done():
+                self._metrics.session(self.server.name, "failed")
                 self._client.set_exception(self._not_opened(error))
                 self._client.exception()  # Somebody may have stopped waiting for it.
             else:
                 _log.info("The session with the MCP server %s ended: %s", self.server.name, type(error).__name__)
         finally:
             self._ended = True
+            if self.opened_at:
+                self._metrics.session(self.server.name, event)
             if not self._client.done():
                 self._client.cancel()
 
@@ -318,9 +327,10 @@ async def _report_nothing(_server: str, _lists: bool, _uris: tuple[str, ...]) ->
 class ServerPool:
     """The sessions of one worker."""
 
-    def __init__(self, file: ServersFile, note: Note, report: Report = _report_nothing) -> None:
+    def __init__(self, file: ServersFile, note: Note, metrics: ServerMetrics, report: Report = _report_nothing) -> None:
         self._file = file
         self._note = note
+        self._metrics = metrics
         self._report = report
         self._changes: dict[str, _Changes] = {}
         self._told: dict[str, Session] = {}
@@ -330,7 +340,7 @@ class ServerPool:
         self._lost = set[tuple[str, str]]()
         """Sessions whose end their next call has to be told."""
         self._health = LRUCache[tuple[str, str], _Health](_MAX_HEALTHS)
-        self._single: dict[str, asyncio.Semaphore] = {}
+        self._single: dict[str, CallSlots] = {}
         self._watches = set[asyncio.Task[None]]()
 
     def server(self, name: str) -> McpServer:
@@ -406,17 +416,17 @@ class ServerPool:
         return await self.listing(name)
 
     async def _listing_of_caller(self, server: McpServer) -> mcp.ServerListing:
-        session = Session(server, self._guard, self._changed)
+        session = Session(server, self._guard, self._metrics, self._changed)
         session.holders = 1
         try:
             listing = await self._listed(session, server)
+            self._health_of(server).recovered()
         except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
             raise failure_of(error, server) from None
         finally:
             session.release()
             session.close()
             await asyncio.wait([session.task])
-        self._health_of(server).recovered()
         return listing
 
     def _session_for_lists(self, server: McpServer) -> Session:
@@ -432,6 +442,15 @@ class ServerPool:
         return self._begun(lambda: server, place)
 
     async def _listed(self, session: Session, server: McpServer) -> mcp.ServerListing:
+        try:
+            listing = await self._read_lists(session, server)
+        except Exception:
+            self._metrics.listed(server.name, succeeded=False)
+            raise
+        self._metrics.listed(server.name, succeeded=True)
+        return listing
+
+    async def _read_lists(self, session: Session, server: McpServer) -> mcp.ServerListing:
         client = await session.client()
         tools, notes = await listed_tools(client.session)
         entries = await listed_entries(client.session, server.options)
@@ -493,7 +512,7 @@ class ServerPool:
             raise mcp_failure(ErrorCategory.TIMEOUT, message) from None
 
     async def _request_in(self, session: Session, request: mcp.RequestServerInput, relay: Relay) -> JsonObject:
-        async with session.slots, session.used_by(relay) as client:
+        async with session.slots.taken(relay), session.used_by(relay) as client:
             try:
                 return await requested(client.session, request.method, dict(request.params))
             except Exception as error:
@@ -521,20 +540,19 @@ class ServerPool:
         self, session: Session, request: mcp.CallServerToolInput, arguments: dict[str, Any], relay: Relay
     ) -> dict[str, Any]:
         name = request.server
-        if session.slots.locked():
-            relay.waits(f"Waiting for other calls of the MCP server {name}.")
-        async with session.slots, session.used_by(relay) as client:
+        async with session.slots.taken(relay), session.used_by(relay) as client:
             await self._refuse_quarantined(session, client, request)
             if request.repeats_safely:
                 relay.sent()
             else:
                 await relay.record_sent()
-            limit = asyncio.timeout(request.timeout_seconds)
+            limit, sent_at = asyncio.timeout(request.timeout_seconds), time.monotonic()
             try:
                 async with limit:
                     relay.hide = session.server.inserted.hide_in
                     raw = await call_to_its_end(client.session, request.tool, arguments, relay)
-                    return relay.hide(raw)
+                self._metrics.answered(name, time.monotonic() - sent_at)
+                return relay.hide(raw)
             except Exception as error:  # noqa: BLE001 (every failure gets an envelope)
                 if limit.expired():
                     raise _timed_out(request) from None
@@ -581,10 +599,7 @@ class ServerPool:
             finally:
                 session.release()
             return
-        slots = self._single.setdefault(server.name, asyncio.Semaphore(server.options.max_concurrent or 1_000_000))
-        if slots.locked():
-            relay.waits(f"Waiting for other calls of the MCP server {server.name}.")
-        async with slots:
+        async with self._single.setdefault(server.name, CallSlots(server)).taken(relay):
             session = await self._opened(find, relay)
             try:
                 yield session
@@ -657,7 +672,7 @@ class ServerPool:
         if present is not None and present.is_open:
             present.holders += 1
             return present
-        session = Session(find(), self._guard, self._changed)
+        session = Session(find(), self._guard, self._metrics, self._changed)
         session.holders = 1
         if place is not None:
             self._sessions[place] = session

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from opentelemetry import trace
 from temporalio import activity
 from temporalio.client import Client
-from temporalio.common import RetryPolicy
+from temporalio.common import MetricMeter, RetryPolicy
 from temporalio.service import RPCError
 
 from outlast.activities.contracts import ErrorCategory, JsonObject, SealedSecret
@@ -23,6 +24,7 @@ from outlast.activities.mcp_servers.activities import (
     refuse_unknown_result,
 )
 from outlast.activities.mcp_servers.config import ServersFile
+from outlast.activities.mcp_servers.metrics import ServerMetrics
 from outlast.activities.object_store import OutputObjects
 from outlast.activities.outputs.contracts import StoredOutput
 from outlast.activities.outputs.jmespath_client import expressions
@@ -67,6 +69,7 @@ class McpServerActivities:
         client: Client,
         objects: OutputObjects,
         sealer: SecretSealer,
+        meter: MetricMeter,
         *,
         queue: str,
         workflows_queue: str,
@@ -81,7 +84,7 @@ class McpServerActivities:
         # Loads the MCP SDK with its servers, which workers without a file of servers do not need.
         from outlast.activities.mcp_servers.pool import ServerPool  # noqa: PLC0415
 
-        self._pool = ServerPool(file, self._note, self._report)
+        self._pool = ServerPool(file, self._note, ServerMetrics(meter), self._report)
 
     async def close(self) -> None:
         """End all sessions and the processes of servers."""
@@ -107,6 +110,7 @@ class McpServerActivities:
         # Loads the MCP SDK, see above.
         from outlast.activities.mcp_servers.sessions import Relay  # noqa: PLC0415
 
+        trace.get_current_span().set_attribute("outlast.mcp.server", request.server)
         was_sent = False
         with as_activity_failure():
             try:

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import httpx2
 import mcp_types
@@ -30,7 +31,7 @@ from outlast.activities.failures.classify import ToolFailure, category_of_status
 from outlast.activities.heartbeat import Heartbeats, raise_cancellation
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.activities import mcp_failure, not_called, not_connected
-from outlast.activities.mcp_servers.config import ServerOptions
+from outlast.activities.mcp_servers.config import McpServer, ServerOptions
 from outlast.activities.mcp_servers.lenient import MAX_NOTES, MAX_RESOURCES, MAX_TOOLS, NOTES, lenient
 from outlast.activities.pacing import Looks
 from outlast.activities.unicode_text import JsonTextCleaner
@@ -166,6 +167,31 @@ class Relay:
         return await handle.execute_update(  # pyright: ignore[reportUnknownMemberType]  # the SDK leaves a type open
             mcp.RELAY_UPDATE, question, id=update_id, result_type=mcp.RelayedAnswer
         )
+
+
+_UNLIMITED = 1_000_000
+
+
+class CallSlots:
+    """Places for the calls of a session: for all of them, and for those of each caller."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server.name
+        self._per_caller = server.options.max_concurrent_per_caller or _UNLIMITED
+        self._all = asyncio.Semaphore(server.options.max_concurrent or _UNLIMITED)
+        self._own = WeakValueDictionary[str, asyncio.Semaphore]()
+
+    @asynccontextmanager
+    async def taken(self, relay: Relay) -> AsyncGenerator[None]:
+        """Wait for a place, and show so. A call that waits for others of its caller takes no place of theirs."""
+        own = self._own.setdefault(relay.caller_id, asyncio.Semaphore(self._per_caller))
+        if own.locked():
+            relay.waits(f"Waiting for other calls of this caller of the MCP server {self._server}.")
+        async with own:
+            if self._all.locked():
+                relay.waits(f"Waiting for other calls of the MCP server {self._server}.")
+            async with self._all:
+                yield
 
 
 class _RawAnswer(BaseModel):

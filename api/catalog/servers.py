@@ -139,6 +139,8 @@ class _Known:
     failures: int = 0
     retry_at: float = 0.0
     error: str | None = None
+    is_up: bool | None = None
+    """Whether the last attempt of a worker listed its tools; None without one."""
     reading: "asyncio.Task[None] | None" = None
     told: int | None = None
     """`ServerChanges.lists` as last seen."""
@@ -390,6 +392,12 @@ class ServerTools:
         tools = known.listing.tools if known is not None and known.listing is not None else ()
         return next((one for one in tools if one.name == tool), None)
 
+    def states(self) -> dict[str, bool]:
+        """Return whether each server could be listed at the last attempt; nothing while nobody uses the servers."""
+        if not self._are_used():
+            return {}
+        return {name: known.is_up for name, known in self._known.items() if known.is_up is not None}
+
     def tools_of(self, name: str) -> Sequence[Tool]:
         """Return the tools of a server by its latest list."""
         return tuple(self._known[name].tools.values()) if name in self._known else ()
@@ -478,6 +486,7 @@ class ServerTools:
     def _take(self, name: str, digest: str, options: ServerOptions, listing: mcp.ServerListing) -> None:
         """Keep a list. One without tools because of an error does not replace another."""
         known = self._known.setdefault(name, _Known())
+        known.is_up = listing.error is None
         if listing.error is not None and not listing.tools:
             self._failed(name, digest, listing.error)
             return
@@ -518,9 +527,12 @@ class ServerTools:
             except Exception:
                 log.exception("The MCP servers cannot be looked after")
 
+    def _are_used(self) -> bool:
+        return time.monotonic() - self._asked_at <= _IN_USE_SECONDS
+
     async def _read_changes(self) -> None:
         """Read what servers have told workers of. Nothing is read while nobody uses a server."""
-        if not self._known or time.monotonic() - self._asked_at > _IN_USE_SECONDS:
+        if not self._known or not self._are_used():
             return
         async for found in self._client.list_workflows(_CHANGES_QUERY):
             known = self._known.get(found.id.removeprefix(mcp.SERVER_WORKFLOW_PREFIX))
@@ -540,7 +552,7 @@ class ServerTools:
         if any(gone):
             self._changed(ALL_LISTS)
         new, self._seen = servers.keys() - self._seen, frozenset(servers)
-        if now - self._asked_at > _IN_USE_SECONDS:
+        if not self._are_used():
             return
         for name in servers:
             known = self._known.get(name)

@@ -26,7 +26,15 @@ from outlast.api.errors import BadRequest
 from outlast.api.health import checks_of_the_api
 from outlast.api.http.dependencies import KnownParametersRoute, OperatorDep, PrincipalDep, ReaderDep, ServicesDep
 from outlast.api.http.problems import documented_problems
-from outlast.api.metrics import DISK_FREE, EXPIRY, HANDOFFS_NEAR_DEADLINE, OPEN_TASKS, QUEUED_TASKS, REGISTRY
+from outlast.api.metrics import (
+    DISK_FREE,
+    EXPIRY,
+    HANDOFFS_NEAR_DEADLINE,
+    OPEN_TASKS,
+    QUEUED_TASKS,
+    REGISTRY,
+    SERVER_UP,
+)
 from outlast.api.services import Services, whoami
 from outlast.api.usage import as_csv
 from outlast.contracts.operations import (
@@ -207,6 +215,7 @@ async def _count(services: Services) -> None:
     show_use(*services.limits_used)
     _show_queues(services)
     _show_expiry(services)
+    _show_servers(services)
     for place, size in services.disks.free().items():
         DISK_FREE.labels(place).set(size)
 
@@ -217,6 +226,12 @@ def _show_expiry(services: Services) -> None:
     for kind, end in ends.items():
         if end is not None:
             EXPIRY.labels(kind).set(end.timestamp())
+
+
+def _show_servers(services: Services) -> None:
+    SERVER_UP.clear()
+    for server, is_up in (services.server_tools.states() if services.server_tools is not None else {}).items():
+        SERVER_UP.labels(server).set(is_up)
 
 
 def _show_queues(services: Services) -> None:

@@ -139,6 +139,8 @@ async def test_the_queries_of_the_temporal_ui_are_valid(temporal: Client) -> Non
 async def mixed_load(api: httpx.AsyncClient, sandbox: Sandbox, bulk: Bulk) -> None:
     """Work in bulk, quick tools, runs that succeed, fail, are adopted, cancelled; a stored output, a turn."""
     await bulk.work()
+    await completed(api, {"tool": "notes__count", "arguments": {}})
+    await api.get("/v1/servers/notes", params={"max_age_seconds": 0})
     await completed(api, sleeper_call(0.1, rows=500))
     await completed(api, sleeper_call(0, failWith={"exitCode": 1}))
     run = (await completed(api, sleeper_call(0, mode="openai")))["task"]["run"]

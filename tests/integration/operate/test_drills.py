@@ -8,6 +8,7 @@ import asyncio
 import re
 import resource
 import subprocess
+import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tests.support.calls.webhooks import subscribed
 from tests.support.http.api_client import bearer
 from tests.support.http.issuer import running_issuer
 from tests.support.http.webhooks import receiving_webhooks
+from tests.support.mcp.effects_setting import server_entry
 from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.stacks.drill_stack import POLICY, DrillStack, running_drill_stack, shipped_alerts, sooner
@@ -298,6 +300,32 @@ async def receiver_away(field: DrillStack) -> AsyncGenerator[None]:
             yield
             await field.resolves("OutlastWebhooksFail")  # because events arrive, not for want of any
     await field.chaos.http.delete(f"/v1/webhooks/{webhook['id']}")
+
+
+@drill("OutlastMcpServerDown")
+async def wrong_program(field: DrillStack) -> AsyncGenerator[None]:
+    field.addresses["/opt/notes/bin/notes"] = sys.executable
+    field.write_servers(notes=server_entry("/opt/notes-1/bin/notes"))
+    async with again_and_again(lambda: field.chaos.http.get("/v1/tools")):
+        yield
+        await field.resolves("OutlastMcpServerDown")  # because it answers, not because nobody uses it
+
+
+@drill("OutlastMcpServerCrashes")
+async def crashing_server(field: DrillStack) -> AsyncGenerator[None]:
+    field.write_servers(notes=server_entry(version="2.1", session="call"))
+    await field.chaos.http.get("/v1/tools")
+    async with again_and_again(lambda: field.chaos.post({"tool": "notes__lines", "arguments": {}}, wait=60)):
+        yield
+        await field.resolves("OutlastMcpServerCrashes")  # because it no longer crashes, not for want of calls
+
+
+@drill("OutlastMcpOutcomesUnknown")
+async def lost_answer(field: DrillStack) -> AsyncGenerator[None]:
+    field.write_servers(notes=server_entry(version="2.1"))
+    await field.chaos.http.get("/v1/tools")
+    await field.chaos.ended(await field.chaos.start_call("notes__append", text="a"))
+    yield
 
 
 @drill("OutlastSpendNearCap")

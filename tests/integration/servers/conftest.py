@@ -1,15 +1,22 @@
-"""An Outlast with a file of MCP servers: a notebook, with and without rules, and one that does not start."""
+"""An Outlast with a file of MCP servers: a notebook, with and without rules, and one that does not start; and workers
+alone, with a server whose calls have effects.
+"""
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from temporalio.client import Client
 
+from tests.support.mcp.effects_setting import EffectsSetting
 from tests.support.paths import ROOT
+from tests.support.stacks.api_server import connect
 from tests.support.stacks.fixtures import http_fixture, service_fixture
+from tests.support.stacks.temporal import running_temporal
 
 NOTEBOOK = ROOT / "tests" / "support" / "processes" / "notebook_server.py"
 SECRET = "secret-of-the-notebook-0123456789"
@@ -61,3 +68,14 @@ def settings(notebook: Notebook) -> dict[str, str]:
 
 service = service_fixture(settings_from="settings")
 http = http_fixture()
+
+
+@pytest.fixture
+def setting(tmp_path: Path) -> Iterator[EffectsSetting]:
+    with running_temporal(tmp_path) as server:
+        yield EffectsSetting(tmp_path, server.address)
+
+
+@pytest.fixture
+async def client(setting: EffectsSetting) -> Client:
+    return await connect(setting.address)

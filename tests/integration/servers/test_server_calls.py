@@ -1,134 +1,21 @@
 """Calls of tools of MCP servers: the workflow and real workers with real servers, which are killed in the middle."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
-from typing import Any
+from contextlib import ExitStack
 
-import pytest
-from temporalio.client import Client, WorkflowHandle
+from temporalio.client import Client
 
-from outlast.activities.contracts import Caller
 from outlast.activities.mcp_servers import contracts as mcp
-from outlast.activities.workflow_requests import update_with_start
 from outlast.worker.ended_runs import task_outcome
 from outlast.workflows.contracts import memo
 from outlast.workflows.contracts.questions import InputAnswer, InputRequests, SubmitInput
-from outlast.workflows.contracts.queues import TOOLS_TASK_QUEUE
-from outlast.workflows.contracts.tool_calls import ServerCall, ToolCall, ToolOutcome
 from outlast.workflows.tool_call import ToolCallWorkflow
 from tests.support.eventually import eventually
-from tests.support.mcp import effects_server
-from tests.support.ports import free_port
-from tests.support.processes.module_process import ServedProcess, started_module
-from tests.support.stacks.api_server import connect
-from tests.support.stacks.sandbox import Sandbox
-from tests.support.stacks.service import settings_environment
-from tests.support.stacks.temporal import running_temporal
-
-SAFE: dict[str, Any] = {"repeats_safely": True, "read_only": True}
-VERIFY = mcp.Verify(tool="lines", arguments={"text": "{text}"}, done="length(structured.lines) > `0`")
-
-
-class Setting:
-    """A Temporal server, the file of the servers, and the effects of their calls."""
-
-    def __init__(self, folder: Path, address: str) -> None:
-        self.folder = folder
-        self.address = address
-        self.effects = folder / "effects"
-        self.gate = folder / "gate"
-        self.path = folder / "servers.json"
-        server = {"command": sys.executable, "args": [effects_server.__file__], "env": {"EFFECTS": str(self.effects)}}
-        self.path.write_text(json.dumps({"mcpServers": {"effects": server}}))
-
-    @property
-    def lines(self) -> list[str]:
-        return self.effects.read_text().splitlines() if self.effects.exists() else []
-
-    @contextmanager
-    def worker(self) -> Iterator[ServedProcess]:
-        port, name = free_port(), uuid.uuid4().hex
-        nowhere = Sandbox("http://127.0.0.1:9", "none", self.folder / "no.log")
-        environment = settings_environment(
-            self.address,
-            nowhere,
-            OUTLAST_DATA_DIR=str(self.folder),
-            OUTLAST_WORKER_METRICS_PORT=str(port),
-            OUTLAST_MCP_SERVERS_FILE=str(self.path),
-        )
-        ready, log = f"http://127.0.0.1:{port}/metrics", self.folder / f"{name}.log"
-        with started_module("outlast.worker", ready_url=ready, log=log, environment=environment) as worker:
-            worker.await_answer()
-            yield worker
-
-    def open_gate(self) -> None:
-        """Let calls with the gate answer."""
-        self.gate.touch()
-
-    def kill_server(self) -> None:
-        """Kill the processes of the server."""
-        found = subprocess.run(["pgrep", "-f", effects_server.__file__], capture_output=True, text=True, check=False)
-        mark = f"EFFECTS={self.effects}".encode()
-        for pid in found.stdout.split():
-            if mark in Path(f"/proc/{pid}/environ").read_bytes():
-                os.kill(int(pid), signal.SIGKILL)
-
-
-@pytest.fixture
-def setting(tmp_path: Path) -> Iterator[Setting]:
-    with running_temporal(tmp_path) as server:
-        yield Setting(tmp_path, server.address)
-
-
-@pytest.fixture
-async def client(setting: Setting) -> Client:
-    return await connect(setting.address)
-
-
-async def begun(
-    client: Client, tool: str, arguments: dict[str, Any], **server: Any
-) -> WorkflowHandle[ToolCallWorkflow, ToolOutcome]:
-    given: dict[str, Any] = {"session": "caller", "session_key": "k", "repeats_safely": False, **server}
-    call = ToolCall(
-        tool=f"effects__{tool}",
-        arguments=arguments,
-        caller=Caller(id="anna"),
-        server=ServerCall(server="effects", tool=tool, **given),
-    )
-    return await client.start_workflow(
-        ToolCallWorkflow.run, call, id=f"call-{uuid.uuid4().hex}", task_queue=TOOLS_TASK_QUEUE
-    )
-
-
-async def called(client: Client, tool: str, arguments: dict[str, Any], **server: Any) -> ToolOutcome:
-    return await task_outcome(await begun(client, tool, arguments, **server))
-
-
-async def listed(client: Client, **request: Any) -> mcp.ServerListing:
-    given = mcp.ListServerInput(server="effects", config_digest="d", **request)
-    state = mcp.ServerState(server="effects", kind="stdio")
-    name = mcp.server_workflow_id("effects")
-    return await update_with_start(
-        client,
-        mcp.LIST_TOOLS_UPDATE,
-        given,
-        mcp.ServerListing,
-        mcp.SERVER_WORKFLOW,
-        state,
-        id=name,
-        task_queue=TOOLS_TASK_QUEUE,
-    )
+from tests.support.mcp.effects_setting import SAFE, VERIFY, EffectsSetting, begun, called, listed
 
 
 async def test_tools_are_listed_and_the_last_list_remains_while_the_server_is_down(
-    setting: Setting, client: Client
+    setting: EffectsSetting, client: Client
 ) -> None:
     with setting.worker():
         listing = await listed(client)
@@ -146,7 +33,7 @@ async def test_tools_are_listed_and_the_last_list_remains_while_the_server_is_do
 
 
 async def test_calls_share_the_session_of_their_key_and_large_answers_are_stored(
-    setting: Setting, client: Client
+    setting: EffectsSetting, client: Client
 ) -> None:
     with setting.worker():
         texts = [(await called(client, "count", {})).result.text for _ in range(2)]
@@ -157,7 +44,7 @@ async def test_calls_share_the_session_of_their_key_and_large_answers_are_stored
         assert not large.is_error
 
 
-async def test_what_a_killed_server_leaves_behind(setting: Setting, client: Client) -> None:
+async def test_what_a_killed_server_leaves_behind(setting: EffectsSetting, client: Client) -> None:
     gate = str(setting.gate)
     with setting.worker():
         unsafe = await begun(client, "append", {"text": "a", "gate": gate}, session_key="unsafe")
@@ -182,7 +69,7 @@ async def test_what_a_killed_server_leaves_behind(setting: Setting, client: Clie
     assert sorted(setting.lines) == ["a", "b", "c", "c", "d"]
 
 
-async def test_what_a_killed_worker_leaves_behind(setting: Setting, client: Client) -> None:
+async def test_what_a_killed_worker_leaves_behind(setting: EffectsSetting, client: Client) -> None:
     gate = str(setting.gate)
     with ExitStack() as stack:
         first = stack.enter_context(setting.worker())
@@ -205,7 +92,7 @@ async def test_what_a_killed_worker_leaves_behind(setting: Setting, client: Clie
     assert sorted(setting.lines) == ["a", "b", "b", "c"]
 
 
-async def test_what_a_stopped_worker_leaves_behind(setting: Setting, client: Client) -> None:
+async def test_what_a_stopped_worker_leaves_behind(setting: EffectsSetting, client: Client) -> None:
     with ExitStack() as stack:
         first = stack.enter_context(setting.worker())
         unsafe = await begun(client, "append", {"text": "a", "gate": str(setting.gate)})
@@ -219,7 +106,7 @@ async def test_what_a_stopped_worker_leaves_behind(setting: Setting, client: Cli
     assert setting.lines == ["a"]
 
 
-async def test_a_question_of_the_server_goes_to_the_caller(setting: Setting, client: Client) -> None:
+async def test_a_question_of_the_server_goes_to_the_caller(setting: EffectsSetting, client: Client) -> None:
     with setting.worker():
         asking = await begun(client, "ask", {}, session="shared", **SAFE)
 

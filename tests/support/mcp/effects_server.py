@@ -1,7 +1,8 @@
 """An MCP server whose calls have effects that can be counted: `append` and `put` write a line to the file EFFECTS.
 
 Without the MCP SDK, so that it starts at once: over stdio as a program, over Streamable HTTP as `http_server`. The
-argument `gate` of its tools names a file that the call waits for after its effect, before it answers.
+argument `gate` of its tools names a file that the call waits for after its effect, before it answers. With the
+argument `notes@2.1`, it crashes at each call.
 """
 
 import http.server
@@ -26,6 +27,13 @@ _TOOLS: list[dict[str, Any]] = [
     {"name": "large", "inputSchema": {"type": "object"}, "annotations": _READ_ONLY},
     {"name": "environment", "inputSchema": {"type": "object"}, "annotations": _READ_ONLY},
     {"name": "ask", "inputSchema": {"type": "object"}, "annotations": _READ_ONLY},
+    {"name": "fail", "inputSchema": {"type": "object"}, "annotations": _READ_ONLY},
+    {
+        "name": "meta",
+        "description": "`_meta` of the call.",
+        "inputSchema": {"type": "object"},
+        "annotations": _READ_ONLY,
+    },
     {"name": "die", "inputSchema": {"type": "object"}},
 ]
 if os.environ.get("ONLY_SAFE"):
@@ -56,7 +64,8 @@ def _ask(send: Any) -> str:
     return json.dumps(_answers[key])
 
 
-def _call(name: str, arguments: dict[str, Any], send: Any) -> dict[str, Any]:
+def _call(params: dict[str, Any], send: Any) -> dict[str, Any]:
+    name, arguments = params["name"], params.get("arguments") or {}
     number = next(_numbers)
     text = str(arguments.get("text", ""))
     if name in ("append", "put"):
@@ -66,13 +75,16 @@ def _call(name: str, arguments: dict[str, Any], send: Any) -> dict[str, Any]:
         text = _EFFECTS.read_text() if _EFFECTS.exists() else ""
         structured = {"lines": text.splitlines()}
         return {"content": [{"type": "text", "text": text}], "structuredContent": structured}
-    if name == "die":
+    if name == "die" or "notes@2.1" in sys.argv:
         os._exit(1)
+    if name == "fail":
+        return {"content": [{"type": "text", "text": "It cannot be done."}], "isError": True}
     values = {
         "count": lambda: str(number),
         "large": lambda: "x" * 2_000_000,
         "environment": lambda: json.dumps(sorted(os.environ)),
         "ask": lambda: _ask(send),
+        "meta": lambda: json.dumps(params.get("_meta")),
     }
     return {"content": [{"type": "text", "text": values[name]() if name in values else f"did {text}"}]}
 
@@ -98,7 +110,7 @@ def answer(message: dict[str, Any], send: Any = None) -> dict[str, Any] | None:
     elif method == "tools/list":
         result = {"tools": _TOOLS}
     elif method == "tools/call":
-        result = _call(params["name"], params.get("arguments") or {}, send)
+        result = _call(params, send)
     elif method == "ping":
         result = {}
     else:

@@ -5,6 +5,7 @@ a second, and none takes longer than twenty, so that an alert of hours fires and
 """
 
 import asyncio
+import json
 import os
 import re
 import subprocess
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -78,6 +80,7 @@ class DrillStack:
     async def close(self) -> None:
         """Leave nothing behind for the next drill."""
         await self.write_policy(POLICY)
+        self.write_servers()
         if self.settings.exists():
             self.settings.unlink()
             for unit in ("worker", "api"):
@@ -102,6 +105,15 @@ class DrillStack:
         return sum(
             float(number) for number in re.findall(r"^outlast_policy_loads_total.* (\S+)$", metrics, re.MULTILINE)
         )
+
+    def write_servers(self, **servers: Mapping[str, Any]) -> None:
+        """Change the file of MCP servers, which worker and API read again."""
+        replace_text(self.servers, json.dumps({"mcpServers": servers}))
+
+    @property
+    def servers(self) -> Path:
+        """The file of MCP servers."""
+        return self.folder / "mcp-servers.json"
 
     @property
     def settings(self) -> Path:
@@ -194,6 +206,7 @@ class DrillStack:
             "http://127.0.0.1:8400": self.stack.api_url,
             "http://127.0.0.1:8402/metrics": self.stack.worker_url,
             "/etc/outlast/policy.toml": str(self.policy),
+            "/etc/outlast/mcp-servers.json": str(self.servers),
             "/etc/outlast/outlast.env": str(self.settings),
             "/var/lib/outlast/outputs": str(self.outputs),
             "/var/log/outlast": str(self.folder),
@@ -245,10 +258,12 @@ def running_drill_stack(folder: Path, **settings: str) -> Iterator[DrillStack]:
     settings = {
         "OUTLAST_POLICY_FILE": str(folder / "policy.toml"),
         "OUTLAST_AUDIT_FILE": str(folder / "audit.jsonl"),
+        "OUTLAST_MCP_SERVERS_FILE": str(folder / "mcp-servers.json"),
         "OUTLAST_STORE_URL": str(folder / "outputs"),
         **settings,
     }
     (folder / "policy.toml").write_text(_whole(POLICY))
+    (folder / "mcp-servers.json").write_text('{"mcpServers": {}}')
     watching = folder / "watching"
     watching.mkdir()
     with (

@@ -19,7 +19,12 @@ GROUPS = {"outlast.tools", "outlast.worker", "outlast.api"}
 """Dotted names that are no modules: the group of entry points, names of loggers."""
 SPANS = "".join(
     (ROOT / path).read_text()
-    for path in ("activities/spans.py", "activities/llm/activities.py", "worker/otlp/call_spans.py")
+    for path in (
+        "activities/spans.py",
+        "activities/llm/activities.py",
+        "activities/mcp_servers/servers.py",
+        "worker/otlp/call_spans.py",
+    )
 )
 """The modules with the attributes of spans, whose names look like modules."""
 

@@ -152,7 +152,10 @@ def test_no_text_shows_secrets(tmp_path: Path) -> None:
 
 
 NAME_RULE = "1 to 32 letters, digits, - and _, without __ and without _ at its end"
-OPTIONS = "session, idle_seconds, stateless, only, except, retry, verify, approve, timeout_seconds, max_concurrent"
+OPTIONS = (
+    "session, idle_seconds, stateless, only, except, retry, verify, approve, timeout_seconds, max_concurrent, "
+    "and 1 more"
+)
 
 
 def test_every_problem_has_its_line_and_key(tmp_path: Path) -> None:

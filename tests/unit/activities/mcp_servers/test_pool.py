@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from temporalio.common import MetricMeter
 
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.mcp_servers import contracts as mcp
 from outlast.activities.mcp_servers.config import ServersFile
+from outlast.activities.mcp_servers.metrics import ServerMetrics
 from outlast.activities.mcp_servers.pool import ServerPool
 from outlast.activities.mcp_servers.sessions import Relay
 from tests.support.eventually import eventually
@@ -67,7 +69,7 @@ class Setting:
         async def note(server: str, key: str, event: str) -> None:
             self.notes.append((server, key, event))
 
-        pool = ServerPool(ServersFile(self.path), note)
+        pool = ServerPool(ServersFile(self.path), note, ServerMetrics(MetricMeter.noop))
         try:
             yield pool
         finally:
@@ -236,6 +238,25 @@ async def test_no_more_calls_run_at_a_time_than_configured(setting: Setting, tmp
         gate.touch()
         await asyncio.gather(first, waiting)
     assert setting.lines == ["a", "b"]
+
+
+async def test_a_caller_has_no_more_calls_at_a_time_than_configured_and_blocks_nobody(
+    setting: Setting, tmp_path: Path
+) -> None:
+    setting.write(one=setting.stdio({"session": "shared", "max_concurrent": 2, "max_concurrent_per_caller": 1}))
+    gate = tmp_path / "gate"
+    second = Beats()
+    async with setting.pool() as pool:
+        first = asyncio.create_task(call(pool, "append", {"text": "a", "gate": str(gate)}, session="shared"))
+        await eventually(lambda: setting.lines == ["a"])
+        waiting = asyncio.create_task(call(pool, "append", {"text": "b"}, beats=second, session="shared"))
+        await eventually(lambda: bool(second.waited))
+        assert second.waited == ["Waiting for other calls of this caller of the MCP server one."]
+        await call(pool, "append", {"text": "c"}, beats=Beats("bert"), session="shared")
+        assert setting.lines == ["a", "c"]
+        gate.touch()
+        await asyncio.gather(first, waiting)
+    assert setting.lines == ["a", "c", "b"]
 
 
 async def test_an_idle_session_ends_without_a_message(setting: Setting) -> None:
