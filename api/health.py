@@ -18,7 +18,7 @@ from outlast.contracts.checks import Check, fail, ok, skip, warn
 from outlast.contracts.operations import QueueState, WorkerState
 from outlast.wording import counted, duration
 from outlast.worker.search_attributes import missing_search_attributes
-from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE
+from outlast.workflows.contracts.queues import SCHEDULES_TASK_QUEUE, SERVERS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import MAX_DEADLINE_SECONDS
 
 _RETENTION = "Retention"
@@ -215,6 +215,9 @@ def _backlogs(queues: tuple[QueueState, ...]) -> Check:
     name = "Queues"
     unserved = list(dict.fromkeys(queue.queue for queue in queues if not queue.pollers))
     of_workers = [queue for queue in unserved if queue != SCHEDULES_TASK_QUEUE]
+    if of_workers == [SERVERS_TASK_QUEUE]:
+        advice = "Start a worker with OUTLAST_MCP_SERVERS_FILE; calls of MCP servers wait until then."
+        return fail(name, f"no worker with a file of MCP servers serves {SERVERS_TASK_QUEUE}", advice)
     if of_workers:
         advice = "Start a worker that serves them (OUTLAST_QUEUES); their work waits until then."
         return fail(name, f"no worker serves {', '.join(of_workers)}", advice)

@@ -21,7 +21,7 @@ from outlast.api.temporal.errors import temporal_errors
 from outlast.api.temporal.visibility import ended_since, open_tasks_query, tasks_query
 from outlast.contracts.operations import OpenTask, Operations, QueueState, TaskCounts, WorkerState
 from outlast.workflows.contracts import search_attributes
-from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, TOOLS_TASK_QUEUE
+from outlast.workflows.contracts.queues import QUEUES, SCHEDULES_TASK_QUEUE, SERVERS_TASK_QUEUE, TOOLS_TASK_QUEUE
 from outlast.workflows.contracts.tool_calls import TaskStatus
 
 KEPT_SECONDS = 2
@@ -124,14 +124,20 @@ def _open_task(execution: WorkflowExecution) -> OpenTask | None:
 
 _SERVED = (
     (TOOLS_TASK_QUEUE, TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW),
-    *((queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY) for queue in (*QUEUES.values(), SCHEDULES_TASK_QUEUE)),
+    *(
+        (queue, TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY)
+        for queue in (*QUEUES.values(), SERVERS_TASK_QUEUE, SCHEDULES_TASK_QUEUE)
+    ),
 )
 _DIGEST_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
 class ServedQueues:
-    """The queues in the order of `QUEUES`, workflows first, the one that APIs poll last; and the workers."""
+    """The queues in the order of `QUEUES`, workflows first, the one that APIs poll last; and the workers.
+
+    The queue for MCP servers is there only if a worker polls it or something waits in it.
+    """
 
     queues: tuple[QueueState, ...]
     workers: tuple[WorkerState, ...]
@@ -146,8 +152,10 @@ async def served_queues(client: Client) -> ServedQueues:
         if queue != SCHEDULES_TASK_QUEUE
         for poller in found.pollers
     ]
-    queues = tuple(_queue(queue, kind, found) for (queue, kind), found in zip(_SERVED, described, strict=True))
-    return ServedQueues(queues, tuple(_workers(pollers)))
+    queues = [_queue(queue, kind, found) for (queue, kind), found in zip(_SERVED, described, strict=True)]
+    # An installation without MCP servers needs no worker for them.
+    needed = tuple(one for one in queues if one.queue != SERVERS_TASK_QUEUE or one.pollers or one.backlog)
+    return ServedQueues(needed, tuple(_workers(pollers)))
 
 
 async def _describe(client: Client, queue: str, kind: TaskQueueType.ValueType) -> DescribeTaskQueueResponse:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
@@ -30,8 +31,14 @@ QUEUED_MESSAGE = "Queued: it starts when fewer of your other tasks are running."
 """Status message of a task beyond its caller's limit."""
 RUN_STARTED_MESSAGE = "The run has started."
 """Status message of a task whose run has started, until the run has its own message."""
+NO_SERVER_WORKER_MESSAGE = (
+    "Waiting for a worker with a file of MCP servers: none is running, or all are busy. The operator can start one "
+    "with OUTLAST_MCP_SERVERS_FILE (outlast up --mcp-servers FILE)."
+)
 RESURRECTING_MESSAGE = "The run was cut short; it is being resurrected."
 _WORKER_PATIENCE = timedelta(seconds=3)
+_SERVER_WORKER_PATIENCE = timedelta(seconds=12)
+"""Longer than a call waits for the worker that has its session, after which another one gets it."""
 _OF_RUNS = {
     history_details.START_RUN, history_details.WAIT_FOR_RUN, history_details.RESURRECT_RUN, history_details.ABORT_RUN,
 }  # fmt: skip
@@ -256,6 +263,8 @@ def _waiting(description: WorkflowExecutionDescription, run: RunState | None) ->
         return (run.status_message if run else None) or RUN_STARTED_MESSAGE
     if history_details.RESURRECT_RUN in pending:
         return RESURRECTING_MESSAGE
+    if any(_is_without_server_worker(activity) for activity in raw.pending_activities):
+        return NO_SERVER_WORKER_MESSAGE
     return "Waiting for a worker." if _is_left_lying(raw) else None
 
 
@@ -284,6 +293,16 @@ def _is_left_lying(raw: DescribeWorkflowExecutionResponse) -> bool:
     pending = raw.pending_workflow_task
     waited = datetime.now(UTC) - pending.scheduled_time.ToDatetime(tzinfo=UTC)
     return not pending.HasField("started_time") and waited > _WORKER_PATIENCE
+
+
+def _is_without_server_worker(activity: PendingActivityInfo) -> bool:
+    """Return whether a call of an MCP server has waited so long that no worker seems to have a file of servers."""
+    waited = datetime.now(UTC) - activity.scheduled_time.ToDatetime(tzinfo=UTC)
+    return (
+        activity.activity_type.name == history_details.CALL_SERVER_TOOL
+        and activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+        and waited > _SERVER_WORKER_PATIENCE
+    )
 
 
 async def heartbeat(
