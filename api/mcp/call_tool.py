@@ -23,12 +23,20 @@ from outlast.api.errors import (
     ForbiddenScope,
     InvalidCall,
     MaskedToolCalled,
+    NotResolvable,
     TaskFinished,
     tool_error,
 )
 from outlast.api.local_calls import LocalCall
 from outlast.api.local_tools import LocalTools
-from outlast.api.mcp.client_questions import ClientQuestions, answerable, parsed_answers
+from outlast.api.mcp.client_questions import (
+    OUTCOME_KEY,
+    ClientQuestions,
+    answerable,
+    outcome_questions,
+    parsed_answers,
+    resolution_in,
+)
 from outlast.api.mcp.connections import (
     ActorNotLoaded,
     Client,
@@ -48,6 +56,7 @@ from outlast.api.services import Services
 from outlast.api.tasks.arguments import split_wait
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.deduplication import with_origin_note
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
 from outlast.workflows.contracts.tool_calls import Content, ResourceLink, TaskStatus, ToolResult
 from outlast.workflows.contracts.tool_masks import resolve
@@ -232,6 +241,10 @@ class CallToolHandler:
                 case _:
                     message = f"`{CALL_TOOL.name}` cannot call itself."
                     raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, CALL_TOOL.name, message))
+        if OUTCOME_KEY in responses:
+            ended = await self._tasks.answer(caller, task_id)
+            asked = outcome_questions(ctx, call.client.principal, ended)
+            return await self._resolved(ctx, call, ended, parsed_answers(responses, asked).get(OUTCOME_KEY))
         except (ToolError, UnknownTool) as error:
             return ToolResult.failed(error.envelope)
         except ForbiddenScope as error:
@@ -265,9 +278,47 @@ class CallToolHandler:
         seconds = 0.0 if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS) else call.wait_seconds
         return await self._wire_result(ctx, call, await self._wait_with_progress(ctx, call, task_id, {}, seconds))
 
-    async def _wire_result(self, ctx: versions.Context, call: ParsedCall, answer: TaskAnswer) -> dict[str, Any]:
-        """`CallToolResult`, `input_required`, or a task: whichever fits the state of the task."""
-        task, client = answer.task, call.client
+    async def _resolved(
+        self, ctx: versions.Context, call: ParsedCall, ended: TaskAnswer, given: InputAnswer | None
+    ) -> dict[str, Any]:
+        """Record what the client's user found out about a call with an unknown outcome, and return the result of its
+        task; with `retry`, that of the task that calls the tool again.
+        """
+        request = resolution_in(given) if given is not None else None
+        if request is None:
+            return await self._wire_result(ctx, call, ended, asks=False)
+        caller = call.client.caller
+        with suppress(NotResolvable):  # somebody else has resolved it: that holds
+            await self._services.resolutions.resolve(caller, ended.task.id, request)
+        resolved = await self._tasks.answer(caller, ended.task.id)
+        again = resolved.task.resolution.task_id if resolved.task.resolution is not None else None
+        if again is not None:
+            resolved = await self._wait_with_progress(ctx, call, again, {}, call.wait_seconds)
+        return await self._wire_result(ctx, call, resolved, asks=again is not None)
+
+    def _input_required(self, call: ParsedCall, task: Task, questions: Mapping[str, InputRequest]) -> dict[str, Any]:
+        required = {
+            "resultType": "input_required",
+            "inputRequests": input_requests(questions),
+            "requestState": self._states.state_of(call.client.caller, task.id, call.definition.name),
+        }
+        handoffs = handoffs_meta(questions)
+        return {**required, "_meta": handoffs} if handoffs else required
+
+    async def _wire_result(
+        self, ctx: versions.Context, call: ParsedCall, answer: TaskAnswer, *, asks: bool = True
+    ) -> dict[str, Any]:
+        """`CallToolResult`, `input_required`, or a task: whichever fits the state of the task.
+
+        Unless `asks` is false, the client's user is asked about an unknown outcome first.
+        """
+        client = call.client
+        if asks and (unknown := outcome_questions(ctx, client.principal, answer)):
+            if versions.is_modern(ctx):
+                return self._input_required(call, answer.task, unknown)
+            given = await self._questions.ask_outcome(ctx, client.principal, unknown[OUTCOME_KEY])
+            return await self._resolved(ctx, call, answer, given)
+        task = answer.task
         meta: dict[str, JsonValue] = {TASK_META: task.id}
         if answer.result is not None:
             result = await self.result_for_client(ctx, client, call.definition.name, answer.result)
@@ -278,14 +329,7 @@ class CallToolHandler:
             return call_result(result, mode=client.mode, meta=meta)
         questions = answerable(ctx, task.input_requests, client.principal) if versions.is_modern(ctx) else {}
         if task.status is TaskStatus.INPUT_REQUIRED and questions:
-            state = self._states.state_of(client.caller, task.id, call.definition.name)
-            required = {
-                "resultType": "input_required",
-                "inputRequests": input_requests(questions),
-                "requestState": state,
-            }
-            handoffs = handoffs_meta(questions)
-            return {**required, "_meta": handoffs} if handoffs else required
+            return self._input_required(call, task, questions)
         if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS):
             return {"resultType": "task", **modern_task(task)}
         working = await self._state_of_run(call, task)

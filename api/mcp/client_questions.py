@@ -10,7 +10,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CONNECTION_CLOSED, INVALID_PARAMS
 from pydantic import TypeAdapter
 
-from outlast.activities.contracts import ErrorEnvelope
+from outlast.activities.contracts import ErrorEnvelope, JsonObject
+from outlast.activities.unicode_text import printable
 from outlast.api.access.policy.contracts import Scope
 from outlast.api.access.principal import Principal
 from outlast.api.audit.records import current_origin, served_from
@@ -20,10 +21,27 @@ from outlast.api.mcp.protocol.task_shapes import RELATED_TASK_META, from_form, h
 from outlast.api.mcp.protocol.versions import Context, supports_question
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.submitted_input import answering_scope
-from outlast.workflows.contracts.questions import MAX_REASON_CHARS, InputAnswer, InputRequest
+from outlast.api.temporal.resolutions import is_outcome_unknown
+from outlast.contracts.tasks import ResolveRequest, TaskAnswer
+from outlast.workflows.contracts.questions import MAX_REASON_CHARS, Handoff, InputAnswer, InputRequest
 
 Questions = Mapping[str, InputRequest]
 
+OUTCOME_KEY = "outcome"
+_MAX_NOTE_CHARS = 1_000
+_OUTCOME_SCHEMA: JsonObject = {
+    "type": "object",
+    "properties": {
+        "outcome": {
+            "type": "string",
+            "title": "Was it executed?",
+            "description": "done: it was. not_done: it was not. retry: call the tool again.",
+            "enum": ["done", "not_done", "retry"],
+        },
+        "note": {"type": "string", "title": "Note", "maxLength": _MAX_NOTE_CHARS},
+    },
+    "required": ["outcome"],
+}
 _MAX_ATTEMPTS = 3
 """Attempts at the same question while the answers are invalid."""
 _REJECTED = " (Your last answer was invalid: "
@@ -57,6 +75,33 @@ def parsed_answers(responses: Mapping[str, Any], questions: Questions) -> dict[s
     return {key: _parsed_answer(questions[key], response) for key, response in responses.items() if key in questions}
 
 
+def outcome_questions(ctx: Context, principal: Principal, answer: TaskAnswer) -> dict[str, InputRequest]:
+    """Return the question for a call with an unknown outcome, by its key; empty if the client cannot answer it.
+
+    As an approval, it is for a person, and needs the scope `approve`.
+    """
+    if answer.result is None or not is_outcome_unknown(answer.result):
+        return {}
+    error = answer.result.error
+    assert error is not None
+    maker = principal.caller.id
+    question = InputRequest(
+        message=printable(f"{error.message} Find out whether it was executed before you answer."),
+        requested_schema=_OUTCOME_SCHEMA,
+        handoff=Handoff(kind="approval", tool=answer.task.tool, phase=OUTCOME_KEY, maker=maker),
+    )
+    return answerable(ctx, {OUTCOME_KEY: question}, principal)
+
+
+def resolution_in(answer: InputAnswer) -> ResolveRequest | None:
+    """Return what the user found out; None if the answer does not say it."""
+    outcome, note = answer.content.get("outcome"), answer.content.get("note")
+    if answer.action != "accept" or outcome not in ("done", "not_done", "retry"):
+        return None
+    note = note[:_MAX_NOTE_CHARS] if isinstance(note, str) and note.strip() else None
+    return ResolveRequest(outcome=outcome, note=note)
+
+
 class ClientQuestions:
     """Questions to clients of MCP 2025-11-25: requests of the server, whose responses answer them."""
 
@@ -79,6 +124,14 @@ class ClientQuestions:
         """Send one question, which is about no task, to the client of a request of `principal`. Returns its answer."""
         with self._asking(ctx, principal, "read") as asking:
             return _parsed_answer(question, await asking.result_of(ctx, question, meta))
+
+    async def ask_outcome(self, ctx: Context, principal: Principal, question: InputRequest) -> InputAnswer | None:
+        """Ask the client's user whether a call was executed. Returns None if the client does not answer."""
+        with self._asking(ctx, principal, answering_scope(question)) as asking:
+            try:
+                return _parsed_answer(question, await asking.result_of(ctx, question, handoffs_meta({"": question})))
+            except (MCPError, ValueError):
+                return None
 
     async def _ask_until_valid(self, ctx: Context, principal: Principal, task_id: str, asked: Questions) -> None:
         ((key, question),) = asked.items()
