@@ -6,6 +6,7 @@ The tools have names that the provider accepts. The calls of one message run con
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Unpack
 
@@ -24,6 +25,7 @@ from outlast.api.adapters.message_formats import (
     Outcome,
 )
 from outlast.api.catalog.catalog import Catalogue, MaskGate, log_listing, narrowed
+from outlast.api.catalog.discovery import ToolSearch, has_discovery, listed, with_discovery, wrapped_call
 from outlast.api.catalog.portable_schemas import fitting_names, portable
 from outlast.api.errors import (
     ApiError,
@@ -45,6 +47,7 @@ from outlast.contracts.tasks import ConnectedTaskRequest, TaskRequest
 from outlast.worker.connection import connect
 from outlast.workflows.contracts.tool_calls import CallOptions, ToolResult
 from outlast.workflows.contracts.tool_masks import normalised
+from outlast.workflows.tools.common.discovery_tools import DISCOVERY_TOOLS
 from outlast.workflows.tools.common.invalid import invalid_result
 from outlast.workflows.tools.core.standard_selection import TASK_COMPANIONS
 from outlast.workflows.tools.extensions import load_extensions
@@ -92,7 +95,13 @@ class OfferedTools:
 
     def listed(self, back_end: BackEnd) -> list[JsonObject]:
         """Return the list of tools in the provider's form. The same tools give the same bytes."""
-        return [back_end.tool(portable(self.tools.get(own), shown)) for shown, own in self.names.items()]
+        return self.described(back_end, listed(self.tools))
+
+    def described(self, back_end: BackEnd, tools: ToolSet) -> list[JsonObject]:
+        """Return these tools, under the names that are shown, in the provider's form."""
+        return [
+            back_end.tool(portable(tools.tools[own], shown)) for shown, own in self.names.items() if own in tools.tools
+        ]
 
 
 class CallRunner:
@@ -104,6 +113,7 @@ class CallRunner:
         self._max_wait_seconds = services.settings.max_wait_seconds
         self._local_tools = LocalTools(services)
         self._masks = MaskGate(services.settings)
+        self._search = ToolSearch()
 
     async def run(
         self,
@@ -133,6 +143,14 @@ class CallRunner:
         return tuple(outcome for outcome in outcomes if isinstance(outcome, Outcome))
 
     async def _outcome(
+        self, principal: Principal, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
+    ) -> Outcome:
+        """Run a call, or the one that a `call-tool` contains, which counts as that tool's."""
+        wrapped = wrapped_call(offered.tools, call.name, call.arguments) if call.flaw is None else None
+        inner = call if wrapped is None else replace(call, name=wrapped.name, arguments=wrapped.arguments)
+        return replace(await self._ran(principal, offered, inner, scope, wait), call=call)
+
+    async def _ran(
         self, principal: Principal, offered: OfferedTools, call: ModelCall, scope: CallScope, wait: float
     ) -> Outcome:
         try:
@@ -187,6 +205,11 @@ class CallRunner:
                 offered=tuple(offered.tools.tools),
                 options=scope.options_for_started_calls,
             )
+            if has_discovery(offered.tools) and definition in DISCOVERY_TOOLS:
+                describe = partial(offered.described, McpMessages())
+                return Outcome(
+                    call, definition.name, await self._search.answer(local, offered.tools, describe, offered.names)
+                )
             return Outcome(call, definition.name, await self._local_tools.call(local))
         request = ConnectedTaskRequest(
             tool=definition.name,
@@ -214,19 +237,20 @@ async def _cut_off(call: ModelCall) -> Outcome:
 
 
 async def load_offered(
-    catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None
+    catalogue: Catalogue, caller: Caller, *, mode: str, selectors: tuple[str, ...] | None, most_listed: int = 0
 ) -> OfferedTools:
-    """Load the tools of `selectors`, or of an MCP connection without a selection, and the tools that manage tasks.
+    """Load the tools of `selectors`, or of an MCP connection without a selection, and the tools that manage tasks. With
+    more than `most_listed` tools (0: any number), most are found by search.
 
     Raises `UnknownToolCalled` for an unknown mode.
     """
     loaded = await catalogue.load(Selection(mode, selectors), caller)
-    return _offered(loaded, closed=selectors is not None)
+    return _offered(with_discovery(loaded, most_listed), closed=selectors is not None)
 
 
-async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str) -> OfferedTools:
+async def load_callable(catalogue: Catalogue, caller: Caller, *, mode: str, most_listed: int = 0) -> OfferedTools:
     """Load all tools that can be called, for programs that do not report the tools they offered."""
-    return _offered(await catalogue.tools(mode, caller), closed=False)
+    return _offered(with_discovery(await catalogue.tools(mode, caller), most_listed), closed=False)
 
 
 async def definition_named(offered: OfferedTools, catalogue: Catalogue, caller: Caller, name: str) -> Tool:
@@ -312,9 +336,7 @@ class Adapter:
 
     async def tools(self) -> list[JsonObject]:
         """Return the list of tools to send with every request. Raises `UnknownToolCalled` for an unknown mode."""
-        offered = await load_offered(
-            self._services.catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors
-        )
+        offered = await self._offered()
         log_listing(offered.tools, self._selectors, caller=self._principal.caller.id)
         return offered.listed(self._back_end)
 
@@ -338,14 +360,25 @@ class Adapter:
         """
         chosen = chosen_options(options, call_options)
         calls = self._back_end.calls(message)
-        catalogue = self._services.catalogue
         if self._selectors is None:
-            offered = await load_callable(catalogue, self._principal.caller, mode=self._mode)
+            most_listed = self._services.settings.max_listed_tools
+            offered = await load_callable(
+                self._services.catalogue, self._principal.caller, mode=self._mode, most_listed=most_listed
+            )
         else:
-            offered = await load_offered(catalogue, self._principal.caller, mode=self._mode, selectors=self._selectors)
+            offered = await self._offered()
         scope = CallScope(session_id, message_id, chosen, normalised(call_options.get("tool_mask")))
         outcomes = await self._runner.run(self._principal, offered, calls, scope, wait_seconds)
         return Answered(self._back_end.append(outcomes), tuple(CallReport.of(outcome) for outcome in outcomes))
+
+    async def _offered(self) -> OfferedTools:
+        return await load_offered(
+            self._services.catalogue,
+            self._principal.caller,
+            mode=self._mode,
+            selectors=self._selectors,
+            most_listed=self._services.settings.max_listed_tools,
+        )
 
 
 def chosen_options(options: CallOptions | None, by_name: StartOptions) -> CallOptions:

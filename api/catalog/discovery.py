@@ -7,17 +7,29 @@ SQLite's full-text index (FTS5, BM25) over names, descriptions and arguments.
 import asyncio
 import re
 import sqlite3
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import islice
 from threading import Lock
 from typing import Any, cast
 
 from cachetools import LRUCache
 
-from outlast.activities.contracts import JsonObject
+from outlast.activities.contracts import ErrorCategory, ErrorEnvelope, JsonObject
+from outlast.api.errors import ForbiddenScope, tool_error
+from outlast.api.local_calls import LocalCall
+from outlast.workflows.contracts.tool_calls import ToolResult
+from outlast.workflows.contracts.tool_masks import resolve
+from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools import registry
-from outlast.workflows.tools.common.discovery_tools import CALL_TOOL, DISCOVERY_TOOLS
+from outlast.workflows.tools.common.discovery_tools import (
+    CALL_TOOL,
+    DISCOVERY_TOOLS,
+    CallToolArguments,
+    DescribeToolsArguments,
+    SearchToolsArguments,
+)
 from outlast.workflows.tools.core.standard_selection import STANDARD
+from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.tool import Tool
 
 _MAX_INDEXES = 20
@@ -81,12 +93,53 @@ class _Index:
             return list(islice((self.tools[name] for (name,) in rows if among is None or name in among), limit))
 
 
+def wrapped_call(tools: registry.ToolSet, name: str, arguments: Mapping[str, Any] | None) -> CallToolArguments | None:
+    """Return the call that a `call-tool` contains; None for other calls, and for invalid arguments."""
+    if name != CALL_TOOL.name or not has_discovery(tools):
+        return None
+    try:
+        return CALL_TOOL.parse(arguments or {})
+    except ToolError:
+        return None
+
+
+Describe = Callable[[registry.ToolSet], Sequence[Mapping[str, Any]]]
+"""Returns the definitions of tools, as the client gets them."""
+
+
 class ToolSearch:
-    """Searches the tools of connections. Connections with the same tools share an index."""
+    """Searches and describes the tools of connections. Connections with the same tools share an index."""
 
     def __init__(self) -> None:
         self._indexes: LRUCache[tuple[int, ...], _Index] = LRUCache(_MAX_INDEXES)
         self._building = asyncio.Lock()
+
+    async def answer(
+        self, call: LocalCall, tools: registry.ToolSet, describe: Describe, names: Mapping[str, str] | None = None
+    ) -> ToolResult:
+        """Return the answer to a call of `search-tools` or `describe-tools`, or why `call-tool` calls nothing.
+
+        `names` has the tools' own names by those shown to the client, where they differ.
+        """
+        names = names or {}
+        shown = {own: name for name, own in names.items()}
+        try:
+            call.principal.require("read")
+            match call.definition.parse(call.arguments):
+                case SearchToolsArguments(query=query, limit=limit):
+                    active = resolve(tools.tools, call.mask).active if call.mask is not None else None
+                    found = await self.search(tools, query, limit, among=active)
+                    return as_result({"tools": [summary_of(one, shown.get(one.name)) for one in found]})
+                case DescribeToolsArguments(names=wanted):
+                    described = registry.tool_set(tools.mode, [tools.get(names.get(name, name)) for name in wanted])
+                    return as_result({"tools": describe(described)})
+                case _:
+                    message = f"`{CALL_TOOL.name}` cannot call itself."
+                    raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, CALL_TOOL.name, message))
+        except (ToolError, registry.UnknownTool) as error:
+            return ToolResult.failed(error.envelope)
+        except ForbiddenScope as error:
+            return ToolResult.failed(tool_error(error, call.definition.name))
 
     async def search(
         self, tools: registry.ToolSet, query: str, limit: int, *, among: Container[str] | None
@@ -111,13 +164,13 @@ class ToolSearch:
         return index
 
 
-def summary_of(tool: Tool) -> JsonObject:
-    """Return what a search shows of a tool."""
+def summary_of(tool: Tool, name: str | None = None) -> JsonObject:
+    """Return what a search shows of a tool, under `name` if it is not shown under its own."""
     description = " ".join(tool.description.split())
     if len(description) > _MAX_SUMMARY_CHARS:
         description = description[: _MAX_SUMMARY_CHARS - 1] + "…"
     required: Any = tool.input_schema.get("required") or []
-    return {"name": tool.name, "description": description, "required": list(required)}
+    return {"name": name or tool.name, "description": description, "required": list(required)}
 
 
 def _row(tool: Tool) -> tuple[str, str, str, str]:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast, get_args
 
 import mcp_types as types
@@ -12,10 +13,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND, CallToolRequestParams
 from pydantic import JsonValue
 
-from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.json_schema.coercion import coerced
 from outlast.api.catalog.catalog import MaskGate, narrowed
-from outlast.api.catalog.discovery import ToolSearch, has_discovery, summary_of
+from outlast.api.catalog.discovery import ToolSearch, has_discovery, wrapped_call
 from outlast.api.catalog.mcp_results import call_result
 from outlast.api.errors import (
     ApiError,
@@ -25,7 +25,6 @@ from outlast.api.errors import (
     MaskedToolCalled,
     NotResolvable,
     TaskFinished,
-    tool_error,
 )
 from outlast.api.local_calls import LocalCall
 from outlast.api.local_tools import LocalTools
@@ -56,24 +55,16 @@ from outlast.api.services import Services
 from outlast.api.tasks.arguments import split_wait
 from outlast.api.tasks.client import TaskClient
 from outlast.api.tasks.deduplication import with_origin_note
-from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.contracts.tasks import ConnectedTaskRequest, Task, TaskAnswer, TaskRequest
+from outlast.workflows.contracts.questions import InputAnswer, InputRequest
 from outlast.workflows.contracts.tool_calls import Content, ResourceLink, TaskStatus, ToolResult
-from outlast.workflows.contracts.tool_masks import resolve
 from outlast.workflows.handler_api.failures import ToolError
 from outlast.workflows.tools.common.add_actor import ADD_ACTOR, ADDED_ACTOR_META, cannot_be_offered
-from outlast.workflows.tools.common.discovery_tools import (
-    CALL_TOOL,
-    DISCOVERY_TOOLS,
-    CallToolArguments,
-    DescribeToolsArguments,
-    SearchToolsArguments,
-)
+from outlast.workflows.tools.common.discovery_tools import DISCOVERY_TOOLS
 from outlast.workflows.tools.common.invalid import shown_input
-from outlast.workflows.tools.framework.results import as_result
 from outlast.workflows.tools.framework.selection import GivenCall, Payment, TakenPayment
 from outlast.workflows.tools.framework.tool import TaskUse, Tool
-from outlast.workflows.tools.registry import ToolSet, UnknownTool, tool_set
+from outlast.workflows.tools.registry import ToolSet, UnknownTool
 
 _LEVELS: tuple[str, ...] = get_args(types.LoggingLevel)
 _LOG_LEVEL_META = "io.modelcontextprotocol/logLevel"
@@ -222,33 +213,10 @@ class CallToolHandler:
             options=request_meta.options_for_started_calls(meta),
         )
         if has_discovery(tools) and definition in DISCOVERY_TOOLS:
-            return await self._discover(call, tools, legacy=not versions.is_modern(ctx))
+            legacy, wait = not versions.is_modern(ctx), self._services.settings.max_wait_seconds
+            describe = partial(tool_entries, legacy=legacy, max_wait_seconds=wait)
+            return await self._search.answer(call, tools, describe)
         return await self._local_tools.call(call)
-
-    async def _discover(self, call: LocalCall, tools: ToolSet, *, legacy: bool) -> ToolResult:
-        """Run `search-tools` or `describe-tools`, or explain why `call-tool` calls nothing."""
-        try:
-            call.principal.require("read")
-            match call.definition.parse(call.arguments):
-                case SearchToolsArguments(query=query, limit=limit):
-                    active = resolve(tools.tools, call.mask).active if call.mask is not None else None
-                    found = await self._search.search(tools, query, limit, among=active)
-                    return as_result({"tools": [summary_of(one) for one in found]})
-                case DescribeToolsArguments(names=names):
-                    described = tool_set(tools.mode, [tools.get(name) for name in names])
-                    wait = self._services.settings.max_wait_seconds
-                    return as_result({"tools": tool_entries(described, legacy=legacy, max_wait_seconds=wait)})
-                case _:
-                    message = f"`{CALL_TOOL.name}` cannot call itself."
-                    raise ToolError(ErrorEnvelope.permanent(ErrorCategory.VALIDATION, CALL_TOOL.name, message))
-        if OUTCOME_KEY in responses:
-            ended = await self._tasks.answer(caller, task_id)
-            asked = outcome_questions(ctx, call.client.principal, ended)
-            return await self._resolved(ctx, call, ended, parsed_answers(responses, asked).get(OUTCOME_KEY))
-        except (ToolError, UnknownTool) as error:
-            return ToolResult.failed(error.envelope)
-        except ForbiddenScope as error:
-            return ToolResult.failed(tool_error(error, call.definition.name))
 
     async def _run_call(self, ctx: versions.Context, call: ParsedCall, params: CallToolRequestParams) -> dict[str, Any]:
         responses = dict(params.input_responses or {})
@@ -273,6 +241,10 @@ class CallToolHandler:
         """Continue a call that is repeated with answers to the questions of its task (2026-07-28)."""
         caller = call.client.caller
         task_id = self._states.task_in(caller, state, call.definition.name)
+        if OUTCOME_KEY in responses:
+            ended = await self._tasks.answer(caller, task_id)
+            asked = outcome_questions(ctx, call.client.principal, ended)
+            return await self._resolved(ctx, call, ended, parsed_answers(responses, asked).get(OUTCOME_KEY))
         questions = (await self._tasks.describe(caller, task_id)).input_requests or {}
         await self._submit(call, task_id, parsed_answers(responses, questions))
         seconds = 0.0 if _returns_task(ctx, call, TaskUse.AFTER_QUESTIONS) else call.wait_seconds
@@ -474,13 +446,8 @@ class CallToolHandler:
 
 def _unwrapped(tools: ToolSet, params: CallToolRequestParams) -> CallToolRequestParams:
     """Return the call that a `call-tool` contains. Other calls, and those with invalid arguments, are unchanged."""
-    if params.name != CALL_TOOL.name or not has_discovery(tools):
-        return params
-    try:
-        wrapped: CallToolArguments = CALL_TOOL.parse(params.arguments or {})
-    except ToolError:
-        return params
-    return params.model_copy(update={"name": wrapped.name, "arguments": wrapped.arguments})
+    wrapped = wrapped_call(tools, params.name, params.arguments)
+    return params if wrapped is None else params.model_copy(update=dict(wrapped))
 
 
 def _own_arguments(dialect: Dialect, definition: Tool, arguments: dict[str, Any]) -> dict[str, Any]:

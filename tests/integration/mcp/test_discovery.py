@@ -4,6 +4,7 @@ import asyncio
 import json
 from dataclasses import replace
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -52,6 +53,29 @@ async def test_a_model_finds_reads_and_calls_what_is_not_listed(api: httpx.Async
     assert text_of(answer) == "Ann pays 5."
     assert answer["_meta"]["outlast/taskId"].startswith("createInvoice-")
     assert text_of(await call(wire, "createInvoice", customer="Bob", amount=1)) == "Bob pays 1.", "by its name, too"
+
+
+async def test_a_model_of_an_adapter_does_so_too(api: httpx.AsyncClient) -> None:
+    async def listed(selection: str) -> list[str]:
+        tools = (await api.get("/v1/adapters/openai-chat/tools", params={"tools": selection})).json()["tools"]
+        return [tool["function"]["name"] for tool in tools]
+
+    async def answered(tool: str, **arguments: Any) -> tuple[str, str]:
+        function = {"name": tool, "arguments": json.dumps(arguments)}
+        message = {"role": "assistant", "tool_calls": [{"id": uuid4().hex, "type": "function", "function": function}]}
+        answer = await api.post("/v1/adapters/openai-chat/calls", json={"message": message, "tools": ["dev"]})
+        assert answer.status_code == 200, answer.text
+        return answer.json()["append"][0]["content"], answer.json()["calls"][0]["tool"]
+
+    names = await listed("dev")
+    assert set(names) >= DISCOVERY
+    assert not any(name.startswith("sensor") for name in names)
+    assert "call-tool" not in await listed("createInvoice")
+    assert "get_weather_forecast" in (await answered("search-tools", query="Will it rain?", limit=1))[0]
+    assert "Price in euros." in (await answered("describe-tools", names=["createInvoice"]))[0]
+    call = {"name": "createInvoice", "arguments": {"customer": "Ann", "amount": 5}}
+    assert await answered("call-tool", **call) == ("Ann pays 5.", "createInvoice")
+    assert "amount" in (await answered("call-tool", name="createInvoice", arguments={"customer": "Ann"}))[0]
 
 
 async def test_the_instructions_tell_of_it(api: httpx.AsyncClient) -> None:
