@@ -77,7 +77,7 @@ def _npm(args: Sequence[str], cwd: Path, environ: Mapping[str, str], home: Path)
 def _npm_integrity(folder: Path, name: str) -> str | None:
     for lock in (folder / "node_modules" / ".package-lock.json", folder / "package-lock.json"):
         packages = _json(lock).get("packages")
-        entry = packages.get(f"node_modules/{name}") if isinstance(packages, dict) else None
+        entry = cast("dict[str, object]", packages).get(f"node_modules/{name}") if isinstance(packages, dict) else None
         integrity = cast("dict[str, object]", entry).get("integrity") if isinstance(entry, dict) else None
         if isinstance(integrity, str):
             return integrity

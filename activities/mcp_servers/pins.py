@@ -175,7 +175,7 @@ def without_quarantined(
     listing: ServerListing, pin: ServerPin | None
 ) -> tuple[ServerListing, dict[str, QuarantineReason]]:
     """Return a list without its quarantined tools, and these with their reasons, by name."""
-    reasons = {tool.name: quarantine_of(pin, tool) for tool in listing.tools}
+    reasons: dict[str, QuarantineReason | None] = {tool.name: quarantine_of(pin, tool) for tool in listing.tools}
     found: dict[str, QuarantineReason] = {name: reason for name, reason in reasons.items() if reason is not None}
     kept = tuple(tool for tool in listing.tools if tool.name not in found)
     return listing.model_copy(update={"tools": kept}), found

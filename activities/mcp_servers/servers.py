@@ -242,7 +242,7 @@ class McpServerActivities:
 
     async def _stored(self, answer: dict[str, Any], request: mcp.CallServerToolInput) -> StoredOutput:
         assert request.scope is not None
-        value = {"content": answer.get("content") or [], "structured": answer.get("structuredContent")}
+        value: dict[str, Any] = {"content": answer.get("content") or [], "structured": answer.get("structuredContent")}
         content = json.dumps(value, ensure_ascii=False).encode()
         async with OutputWriter(
             self._objects, request.scope, what=f"answer of {request.server}", kind="json"

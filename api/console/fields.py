@@ -35,7 +35,7 @@ def fields_of(schema: Mapping[str, Any], values: Mapping[str, JsonValue] | None 
     names = set(cast("Sequence[str]", required)) if isinstance(required, list) else set[str]()
     found = [
         _field(str(name), about, is_required=name in names, value=(values or {}).get(name))
-        for name, about in cast("dict[str, Any]", properties).items()
+        for name, about in cast("dict[str, dict[str, Any] | bool]", properties).items()
         if isinstance(about, dict)
     ]
     return sorted(found, key=lambda one: not one.is_required)[:_MAX_FIELDS]

@@ -61,7 +61,7 @@ class ListChanges:
         """Wait for changes, and return the changed lists."""
         await self._any.wait()
         self._any.clear()
-        taken, self._kinds = sorted(self._kinds), set()
+        taken, self._kinds = sorted(self._kinds), set[ListKind]()
         return taken
 
 

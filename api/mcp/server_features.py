@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from cachetools import LRUCache
@@ -207,7 +207,7 @@ def _show_link(offer: Offer, server: str, block: object) -> None:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [one for one in cast("list[Any]", value) if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 _NOTHING = Offer.of({}, lambda _: True)

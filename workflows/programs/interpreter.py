@@ -178,7 +178,7 @@ class _Run:
         if args:
             raise TypeError(f"{name}() takes its arguments by name: {', '.join(tool.parameters) or 'none'}.")
         try:
-            details = cast("dict[str, JsonValue]", as_json(kwargs))
+            details = as_json(kwargs)
         except UnusableAnswer as error:
             raise TypeError(str(error).replace("The tool's answer", "The arguments", 1)) from None
         message = f"Line {line}: waits for {tool.name}."
@@ -211,7 +211,7 @@ def _raised(kind: str, message: str) -> Any:
 def _question(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Wait:
     if len(args) != 1 or not isinstance(args[0], str):
         raise TypeError(f"{name}() takes a question, which is a text.")
-    details = cast("dict[str, JsonValue]", as_json(kwargs))
+    details = as_json(kwargs)
     if name == "approve":
         digest = digest_of((args[0], details))
         return Wait(position="", kind="approve", digest=digest, seconds=_ASK_TIME, message=args[0], details=details)

@@ -56,7 +56,7 @@ class _Types:
     prefix: str
     definitions: Mapping[str, Any]
     """`$defs` of the schema."""
-    classes: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict[str, str])
     left: int = _MAX_PARTS
 
     def of(self, schema: object, name: str, depth: int = 0) -> str:  # noqa: C901, PLR0911 (one per kind of schema)

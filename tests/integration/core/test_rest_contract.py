@@ -375,12 +375,18 @@ async def test_a_wrong_last_event_id_is_refused(api: httpx.AsyncClient, last: st
 
 
 @pytest.mark.parametrize(
-    ("path", "params"),
-    [("/v1/tasks", {"status": "done"}), ("/v1/tasks", {"page_size": "0"}), ("/v1/tasks/x/result", {"wait": "-1"})],
+    ("path", "params", "violation"),
+    [
+        ("/v1/tasks", {"status": "done"}, "/query/status/0"),
+        ("/v1/tasks", {"page_size": "0"}, "/query/page_size"),
+        ("/v1/tasks/x/result", {"wait": "-1"}, "/query/wait"),
+    ],
 )
-async def test_a_parameter_out_of_range_is_refused(api: httpx.AsyncClient, path: str, params: dict[str, str]) -> None:
+async def test_a_parameter_out_of_range_is_refused(
+    api: httpx.AsyncClient, path: str, params: dict[str, str], violation: str
+) -> None:
     document = problem(await api.get(path, params=params), 422, "invalid-request")
-    assert document["violations"][0]["path"] == f"/query/{next(iter(params))}"
+    assert document["violations"][0]["path"] == violation
 
 
 @pytest.mark.parametrize("name", ["tool", "session_id"])

@@ -28,9 +28,11 @@ from temporalio.api.workflowservice.v1 import (
 )
 from temporalio.client import Client
 
+from outlast.api import health
 from outlast.api.access.api_keys import new_key
 from outlast.api.access.policy.contracts import KeyEntry
 from outlast.api.access.policy.policy_file import add_key
+from outlast.api.operations import served_queues
 from outlast.cli.checks import machine, settings
 from outlast.cli.checks import temporal as temporal_rows
 from outlast.cli.checks.components import Surroundings, check_policy
@@ -116,7 +118,7 @@ async def test_steps_that_wait_for_long_and_workers_of_two_versions(
         pass
     for number in range(3):
         await bare.start_workflow("Nothing", id=f"w{number}", task_queue=TOOLS_TASK_QUEUE)
-    monkeypatch.setattr(temporal_rows, "_SLOW_SECONDS", 0)
+    monkeypatch.setattr(health, "_SLOW_SECONDS", 0)
 
     async def noticed() -> bool:
         found = await rows_of(bare, bare.namespace)
@@ -159,7 +161,7 @@ async def asking(client: Client, identity: str, version: str, *others: str) -> A
     asked: list[asyncio.Future[Any]] = [*polls, asyncio.ensure_future(service.poll_workflow_task_queue(workflows))]
 
     async def seen() -> bool:
-        served = await temporal_rows.served_queues(client)
+        served = await served_queues(client)
         assert [worker for worker in served.workers if worker.identity == identity and len(worker.queues) == 5]
         return {*others} <= {queue.queue for queue in served.queues if queue.pollers}
 

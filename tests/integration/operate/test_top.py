@@ -95,7 +95,7 @@ async def test_callers_see_their_own_tasks_and_operators_see_everything(
     assert (callers[tasks["ann"]], callers[tasks["bob"]]) == ("key:ann", "key:bob")
     assert everything["counts"]["working"] >= 2
     served = {queue["queue"] for queue in everything["queues"] if queue["pollers"]}
-    assert served == {*QUEUES.values(), SCHEDULES_TASK_QUEUE}
+    assert served >= {*QUEUES.values(), SCHEDULES_TASK_QUEUE}, "and those that earlier tests have polled"
     assert [set(worker["queues"]) == set(QUEUES.values()) for worker in everything["workers"]] == [True]
     assert everything["workers"][0]["version"]
 

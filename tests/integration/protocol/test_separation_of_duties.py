@@ -30,7 +30,7 @@ KEYS: Mapping[str, tuple[str, frozenset[Scope]]] = {
     "maker": ("key:agent", ALL_SCOPES),
     "boss": ("key:boss", frozenset({"read", "approve"})),
     "reader": ("key:boss", frozenset({"read"})),
-    "eve": ("key:eve", ALL_SCOPES),
+    "eve": ("key:eve", ALL_SCOPES - {"admin"}),
 }
 POLICY = """
 [callers."key:agent"]

@@ -1,23 +1,21 @@
 """All calls to other machines use the proxy and certificates of the environment, and their targets are checked."""
 
+import asyncio
 import json
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from outlast.activities.contracts import Caller
 from outlast.activities.failures.classify import ToolFailure
 from outlast.activities.failures.exceptions import ProviderError
 from outlast.activities.mcp_servers.sessions import client_of, http_transport, list_tools
-from outlast.activities.platform.apify_platform import ApifyPlatform
-from outlast.activities.secrets import SecretSealer
 from outlast.activities.web.address_rules import AddressNotAllowed, AddressRules, WebAddress
 from outlast.activities.web.fetcher import HTML_TYPES, WebFetcher
 from outlast.activities.webhooks.posting import PostOutcome, WebhookPoster
@@ -201,16 +199,33 @@ async def test_mcp_servers_and_standby_actors(tmp_path: Path, monkeypatch: pytes
         server.server_close()
 
 
+PLATFORM = """
+import asyncio
+from contextlib import suppress
+from datetime import timedelta
+
+from pydantic import SecretStr
+
+from outlast.activities.contracts import Caller
+from outlast.activities.platform.apify_platform import ApifyPlatform
+from outlast.activities.secrets import SecretSealer
+
+platform = ApifyPlatform(
+    api_base_url="https://api.corp.test",
+    operator_token=SecretStr("token"),
+    sealer=SecretSealer.ephemeral(),
+    request_timeout=timedelta(seconds=20),
+)
+with suppress(ValueError):  # the model of the client wants more fields
+    asyncio.run(platform.client(Caller(id="key:anna")).user().get())
+"""
+
+
 async def test_the_platform(network: CorporateNetwork, pages: WebServer) -> None:
+    """In a process of its own: its HTTP library reads certificates once."""
     pages.page("/v2/users/me", json.dumps({"data": {"id": "u1", "username": "anna"}}), "application/json")
-    platform = ApifyPlatform(
-        api_base_url="https://api.corp.test",
-        operator_token=SecretStr("token"),
-        sealer=SecretSealer.ephemeral(),
-        request_timeout=timedelta(seconds=20),
-    )
-    with suppress(ValueError):  # the model of the client wants more fields
-        await platform.client(Caller(id="key:anna")).user().get()
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", PLATFORM)
+    assert await process.wait() == 0
     assert pages.asked == ["/v2/users/me"]
     assert network.asked == ["CONNECT api.corp.test:443"]
 

@@ -31,6 +31,10 @@ Digests = Callable[[str], tuple[str, ...]]
 """Keyed forms of a digest: the one to record, then the others that an earlier attempt may have recorded."""
 
 
+def _as_it_is(digest: str) -> tuple[str, ...]:
+    return (digest,)
+
+
 class Suspended(BaseException):
     """Ends the function at a wait. The function runs again when the wait is over."""
 
@@ -97,7 +101,7 @@ class Journal:
         self.continues_on_any = False
         """Whether the function runs again when one of its waits is over; otherwise when all are."""
         self._record = record
-        self._digests = digests or (lambda digest: (digest,))
+        self._digests: Digests = digests or _as_it_is
         self._begun: dict[str, StepEntry] = {}
         self._ended: dict[str, StepEntry] = {}
         for entry in entries:

@@ -153,8 +153,7 @@ def test_no_text_shows_secrets(tmp_path: Path) -> None:
 
 NAME_RULE = "1 to 32 letters, digits, - and _, without __ and without _ at its end"
 OPTIONS = (
-    "session, idle_seconds, stateless, only, except, retry, verify, approve, timeout_seconds, max_concurrent, "
-    "and 1 more"
+    "session, idle_seconds, stateless, resources, only, except, retry, verify, approve, timeout_seconds, and 3 more"
 )
 
 

@@ -246,7 +246,7 @@ async def test_a_changed_list_is_announced(wiki: ListedServers, monkeypatch: pyt
     monkeypatch.setattr(servers, "_LOOK_SECONDS", 0)
     await wiki.offered()
     changed, revision = asyncio.Event(), wiki.revision
-    wiki.on_change(changed.set)
+    wiki.on_change(lambda _: changed.set())
     wiki.listings["wiki"] = (READ,)
     async with wiki.watching():
         await asyncio.wait_for(changed.wait(), 30)

@@ -46,7 +46,9 @@ class WorkingBatch:
 
 
 class NoHandoffs(handoffs.Handoffs):
-    async def open(self, principal: Principal, tools: Sequence[str] = ()) -> list[OpenHandoff]:
+    async def open(
+        self, principal: Principal, tools: Sequence[str] = (), *, caller: str | None = None
+    ) -> list[OpenHandoff]:
         return []
 
 
