@@ -10,6 +10,7 @@ from temporalio.client import Client
 
 from outlast.api.operations import served_queues
 from outlast.api.temporal.task_view import NO_SERVER_WORKER_MESSAGE
+from outlast.worker.ended_runs import task_outcome
 from tests.support.eventually import eventually
 from tests.support.http.otlp import Collector, collecting
 from tests.support.mcp.effects_setting import SAFE, EffectsSetting, begun, called, listed
@@ -40,7 +41,7 @@ async def test_what_happens_to_sessions_and_calls_is_counted(setting: EffectsSet
         unsafe = await begun(client, "append", {"text": "a", "gate": str(setting.gate)})
         await eventually(lambda: setting.lines == ["a"])
         setting.kill_server()
-        await unsafe.result()
+        await task_outcome(unsafe)
         assert (await called(client, "count", {})).result.is_error
         setting.path.write_text(json.dumps({"mcpServers": {"effects": {"command": "/no/such/program"}}}))
         await listed(client)
