@@ -14,6 +14,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic import JsonValue
+from pydantic_core import to_json
 
 from outlast.activities.contracts import ErrorCategory
 from outlast.activities.failures.classify import ToolFailure
@@ -22,7 +23,13 @@ from outlast.workflows.contracts.steps import CallOutcome, StepEntry, Wait, Wait
 from outlast.workflows.contracts.tool_calls import ToolResult
 from outlast.workflows.contracts.written_json import UnusableAnswer, as_json
 from outlast.workflows.programs.stubs import ProgramTool, stubs
-from outlast.workflows.tools.framework.journal import Journal, Operation, Suspended, digest_of
+from outlast.workflows.tools.framework.journal import (
+    MAX_STEP_BYTES,
+    Journal,
+    Operation,
+    Suspended,
+    digest_of,
+)
 from outlast.workflows.tools.framework.tool_context import MAX_SLEEP
 
 if TYPE_CHECKING:
@@ -37,6 +44,14 @@ LIMITS = {
 }
 """Limits of one attempt: seconds of computing between two calls and in all, bytes, calls within each other, calls."""
 MAX_OUTPUT_CHARS = 100_000
+MAX_CALLS = 1_500
+"""Calls, questions, and sleeps of a program. Each adds up to 25 events to the task's history, which may have 51,200."""
+MAX_AT_ONCE = 100
+"""Calls that are open at the same time. Further ones begin when these have ended."""
+_MAX_QUESTION_CHARS = 4_000
+_MAX_DETAILS_BYTES = 64 * 1024
+_REQUEST_SECONDS = 90.0
+"""Longest time of the interpreter, the type checker included, for one request; its own limits end it earlier."""
 _ASK_TIME = 7 * 24 * 3600
 _BUILT_IN = """
 class PermissionError(OSError): ...
@@ -99,7 +114,7 @@ async def run(
         ) from None
     variables = "".join(f"{name}: Any\n" for name in program.inputs)
     declarations = stubs(program.tools.values()) + _BUILT_IN + variables
-    printed = monty.CollectString()
+    printed = _Printed()
     interpreter = await (pool or _pool)()
     try:
         async with interpreter.checkout(
@@ -110,7 +125,7 @@ async def run(
             type_check_format="concise",
             os_policy={"datetime": began.astimezone(UTC), "sleep": "call_host", "random_start": {"seed": _seed(seed)}},
         ) as session:
-            state = await session.feed_start(program.code, inputs=dict(program.inputs), print_callback=printed)
+            state = await session.feed_start(program.code, inputs=dict(program.inputs), print_callback=printed.add)
             value = await _Run(program, journal, report).to_end(state)
     except monty.MontySyntaxError as error:
         raise _refused(f"The program cannot be read: {error}") from None
@@ -122,7 +137,18 @@ async def run(
         raise ToolFailure.of(
             ErrorCategory.PLATFORM, "The interpreter of the program has crashed.", retryable=True
         ) from None
-    return Ended(value, printed.output[:MAX_OUTPUT_CHARS])
+    return Ended(value, printed.text)
+
+
+class _Printed:
+    """The beginning of what a program prints. The rest is dropped as it comes: it could fill the worker's memory."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def add(self, _stream: str, text: str) -> None:
+        """Add what was printed."""
+        self.text += text[: MAX_OUTPUT_CHARS - len(self.text)]
 
 
 class _Run:
@@ -131,6 +157,7 @@ class _Run:
         self._journal = journal
         self._report = report
         self._open: dict[int, tuple[Operation, Wait]] = {}
+        self._calls = 0
 
     async def to_end(self, state: Any) -> JsonValue:
         import pydantic_monty as monty  # noqa: PLC0415
@@ -151,12 +178,26 @@ class _Run:
     async def _called(self, state: "monty.AsyncFunctionSnapshot") -> Any:
         """Note a call of the program, which goes on until it awaits one."""
         name, line = state.function_name, _line(self._program.code, state.position.start)
-        if state.is_os_function and name not in _SLEEPS:
+        is_sleep = state.is_os_function and name in _SLEEPS
+        if state.is_os_function and not is_sleep:
             return await state.resume_not_handled()
+        if not is_sleep and name not in (
+            *self._program.tools,
+            "ask",
+            "approve",
+        ):  # of `eval`, unchecked
+            return await state.resume(_raised("NameError", f"name {name!r} is not defined"))
         try:
-            wait = self._wait_for(name, state.args, state.kwargs, line)
+            wait = _sleep(state.args) if is_sleep else self._wait_for(name, state.args, state.kwargs, line)
         except (TypeError, ValueError) as error:
             return await state.resume(_raised(type(error).__name__, str(error)))
+        self._calls += 1
+        if self._calls > MAX_CALLS:
+            raise ToolFailure.of(
+                ErrorCategory.VALIDATION,
+                f"Line {line}: the program makes more than {MAX_CALLS} calls.",
+                hint="Divide the work among several programs, or use a batch.",
+            )
         operation = self._journal.begin()
         wait = wait.model_copy(update={"position": operation.position})
         self._open[state.call_id] = operation, wait
@@ -167,20 +208,12 @@ class _Run:
 
     def _wait_for(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], line: int) -> Wait:
         """Raises `TypeError` and `ValueError`, which the program gets."""
-        if name in _SLEEPS:
-            seconds = float(args[0])
-            if not 0 <= seconds <= MAX_SLEEP.total_seconds():
-                raise ValueError(f"A program can sleep 0 seconds to {MAX_SLEEP.days} days.")
-            return Wait(position="", kind="sleep", digest=digest_of(seconds), seconds=seconds)
-        if name in ("ask", "approve") and name not in self._program.tools:
+        if name not in self._program.tools:
             return _question(name, args, kwargs)
         tool = self._program.tools[name]
         if args:
             raise TypeError(f"{name}() takes its arguments by name: {', '.join(tool.parameters) or 'none'}.")
-        try:
-            details = as_json(kwargs)
-        except UnusableAnswer as error:
-            raise TypeError(str(error).replace("The tool's answer", "The arguments", 1)) from None
+        details = _details(kwargs)
         message = f"Line {line}: waits for {tool.name}."
         digest = digest_of((tool.name, details))
         return Wait(position="", kind="call", digest=digest, tool=tool.name, details=details, message=message)
@@ -194,7 +227,7 @@ class _Run:
             lines = [self._open[number][1].message for number in pending]
             self._report(next((line for line in lines if line), ""))
             suspended = Suspended()
-            for number in sorted(pending):
+            for number in sorted(pending)[:MAX_AT_ONCE]:
                 operation, wait = self._open[number]
                 suspended = self._journal.suspend(operation, wait)
             raise suspended
@@ -208,10 +241,35 @@ def _raised(kind: str, message: str) -> Any:
     return {"exc_type": kind, "message": message}
 
 
+def _sleep(args: tuple[Any, ...]) -> Wait:
+    """Raises `TypeError` and `ValueError`, which the program gets."""
+    if not args or not isinstance(args[0], int | float):
+        raise TypeError("A program sleeps for a number of seconds.")
+    if not 0 <= args[0] <= MAX_SLEEP.total_seconds():
+        raise ValueError(f"A program can sleep 0 seconds to {MAX_SLEEP.days} days.")
+    seconds = float(args[0])
+    return Wait(position="", kind="sleep", digest=digest_of(seconds), seconds=seconds)
+
+
+def _details(given: dict[str, Any]) -> dict[str, JsonValue]:
+    """The arguments as JSON. Raises `TypeError`, and `ValueError` if they are too large: a history holds them."""
+    try:
+        details = as_json(given)
+    except UnusableAnswer as error:
+        raise TypeError(str(error).replace("The tool's answer", "The arguments", 1)) from None
+    if len(to_json(details)) > MAX_STEP_BYTES:
+        raise ValueError(f"The arguments have more than {MAX_STEP_BYTES} bytes as JSON.")
+    return details
+
+
 def _question(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Wait:
     if len(args) != 1 or not isinstance(args[0], str):
         raise TypeError(f"{name}() takes a question, which is a text.")
-    details = as_json(kwargs)
+    if len(args[0]) > _MAX_QUESTION_CHARS:
+        raise ValueError(f"A question has at most {_MAX_QUESTION_CHARS} characters.")
+    details = _details(kwargs)
+    if len(to_json(details)) > _MAX_DETAILS_BYTES:
+        raise ValueError(f"The details of a question have at most {_MAX_DETAILS_BYTES} bytes as JSON.")
     if name == "approve":
         digest = digest_of((args[0], details))
         return Wait(position="", kind="approve", digest=digest, seconds=_ASK_TIME, message=args[0], details=details)
@@ -297,5 +355,5 @@ async def _pool() -> "monty.AsyncMonty":
 
     pools = _pools()
     if not pools:
-        pools.append(await monty.AsyncMonty().__aenter__())
+        pools.append(await monty.AsyncMonty(request_timeout=_REQUEST_SECONDS).__aenter__())
     return pools[0]

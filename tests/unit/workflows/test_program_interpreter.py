@@ -12,7 +12,7 @@ from outlast.activities.contracts import ErrorCategory, ErrorEnvelope
 from outlast.activities.failures.classify import ToolFailure
 from outlast.workflows.contracts.steps import CallOutcome, StepEntry, Wait
 from outlast.workflows.contracts.tool_calls import ToolResult
-from outlast.workflows.programs.interpreter import Ended, Program, run
+from outlast.workflows.programs.interpreter import MAX_AT_ONCE, MAX_OUTPUT_CHARS, Ended, Program, run
 from outlast.workflows.programs.stubs import ProgramTool
 from outlast.workflows.tools.framework.journal import Journal, Suspended
 
@@ -136,6 +136,11 @@ async def test_a_program_that_does_not_make_the_recorded_call_ends(pool: pydanti
         ("print('a')\n1 / 0", "ZeroDivisionError"),
         ("import asyncio\nawait asyncio.sleep(1e9)", "can sleep 0 seconds"),
         ("{1: {2: object()}}", ""),
+        ("eval('ec' + 'ho2(x=1)')", "echo2"),
+        ("await ask('x' * 5_000)", "at most 4000 characters"),
+        ("await approve('ok?', rows=['x' * 70_000])", "at most 65536 bytes"),
+        ("await echo(x='x' * 2_000_000)", "more than 1048576 bytes"),
+        ("import asyncio\nawait asyncio.gather(*(echo(x=n) for n in range(2_500)))", "more than 1500 calls"),
     ],
 )
 async def test_what_is_wrong_is_named(pool: pydantic_monty.AsyncMonty, code: str, words: str) -> None:
@@ -148,3 +153,22 @@ async def test_what_a_program_prints_is_its_value_if_it_has_no_other(pool: pydan
     end = await Attempts(pool, "print('hello')").once()
     assert isinstance(end, Ended)
     assert (end.value, end.printed) == (None, "hello\n")
+
+
+async def test_a_program_that_prints_without_an_end_fills_no_memory(pool: pydantic_monty.AsyncMonty) -> None:
+    end = await Attempts(pool, "for _ in range(300): print('x' * 1_000)").once()
+    assert isinstance(end, Ended)
+    assert len(end.printed) == MAX_OUTPUT_CHARS
+
+
+async def test_calls_beyond_those_that_may_be_open_begin_when_others_have_ended(
+    pool: pydantic_monty.AsyncMonty,
+) -> None:
+    attempts = Attempts(pool, "import asyncio\nsum(await asyncio.gather(*(echo(x=n) for n in range(250))))")
+    begun: set[str] = set()
+    while not isinstance(end := await attempts.once(), Ended):
+        assert len(end) <= MAX_AT_ONCE
+        begun |= {wait.position for wait in end}
+        for wait in end:
+            attempts.answer(wait, answered(wait.details["x"]))
+    assert (end.value, len(begun)) == (sum(range(250)), 250)

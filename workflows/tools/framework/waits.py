@@ -62,7 +62,7 @@ class OpenWaits:
                 task.result()
 
     def _has_failed(self) -> bool:
-        return any(task.done() and task.exception() is not None for task, _ in self._open.values())
+        return any(task.done() and (task.cancelled() or task.exception()) for task, _ in self._open.values())
 
     async def cancel(self) -> None:
         """Cancel what is still open, and wait for its end."""
