@@ -160,8 +160,8 @@ async def repeat_call(
 ) -> JSONResponse:
     """Make the call of a task again, in a new task, which is `again_of` this one; the body may change it.
 
-    It is checked by the current rules and limits, and never answered by an earlier call. With `admin`, you can repeat
-    calls of other callers: the new task is theirs.
+    It is checked by the current rules and limits, and never answered by an earlier call. Only the caller of a task can
+    make its call again.
     """
     task = await services.repetitions.again(principal, task_id, body or AgainRequest(), idempotency_key=key)
     return _task_response(task, 201, task.id)

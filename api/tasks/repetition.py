@@ -72,11 +72,12 @@ class Repetitions:
     ) -> Task:
         """Make the call of a task again, with the changes of `request`, in a new task of the same caller.
 
-        It is checked by the current rules and limits of its caller. The same key and request give the same task. With
-        `admin`, the task may be another caller's. Raises `TaskNotFound`, `NotRepeatable`, and as `TaskClient.start`.
+        It is checked by the current rules and limits of its caller. The same key and request give the same task.
+        Nobody makes calls for another caller, not even with `admin`: who did could approve them alone, and send
+        secrets of the caller elsewhere. Raises `TaskNotFound`, `NotRepeatable`, and as `TaskClient.start`.
         """
         async with self.audit.action(AuditEvent.TASK_REPEATED, principal.caller, task=task_id) as action:
-            owner = await self.tasks.readable_by(principal, task_id, "call")
+            owner = principal.caller
             call, _ = await self._recorded(await self.tasks.described(owner, task_id))
             if call.is_paid:
                 raise NotRepeatable(
@@ -94,8 +95,7 @@ class Repetitions:
             )
             key = f"again {task_id} {idempotency_key}" if idempotency_key is not None else None
             task = await self.tasks.start(owner, wanted, idempotency_key=key)
-            of = "" if owner.id == principal.caller.id else f" for {owner.id}"
-            action.note(tool=call.tool, detail=f"again as {task.id}{of}")
+            action.note(tool=call.tool, detail=f"again as {task.id}")
             return task
 
     async def _recorded(
