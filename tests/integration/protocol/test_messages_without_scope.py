@@ -91,12 +91,16 @@ async def asked(http: httpx.AsyncClient) -> AsyncIterator[tuple[Wire, dict[str, 
     """A session whose call waits for an approval: the session, the question, and what comes after it."""
     wire = Wire(http, LEGACY)
     await wire.initialize(CAN_BE_ASKED)
-    async with aclosing(wire.messages("tools/call", DEPLOY)) as messages:
+    async with aclosing(wire.messages("tools/call", DEPLOY, request_id=CALL_ID)) as messages:
         async for message in messages:
             if message.get("method") == "elicitation/create":
                 yield wire, message, messages
                 return
     raise AssertionError("there was no question")
+
+
+CALL_ID = 100_000
+"""Id of the request that waits: above those of other tests in the process."""
 
 
 def task_of(question: dict[str, Any]) -> str:
@@ -157,12 +161,11 @@ async def test_a_message_needs_the_scope_of_the_request_that_it_refers_to(ann: A
             "method": "notifications/progress",
             "params": {"progressToken": question["id"], "progress": 1},
         }
-        calls = range(1, 200)
         for http in (less, nothing):
             assert [await sent(http, wire, body) for body in (answer, failure, progress)] == [403, 403, 403]
         # Nobody ends the wait of a call who may not call, by whichever way.
-        ended = {await sent(nothing, wire, cancelled(request_id)) for request_id in calls}
-        assert ended == {202, 403}
+        ended = [await sent(nothing, wire, cancelled(request_id)) for request_id in (CALL_ID, CALL_ID + 1)]
+        assert ended == [403, 202]
         session = {"Mcp-Session-Id": wire.session or "", "Accept": "text/event-stream"}
         assert (await nothing.delete("/mcp", headers=session)).status_code == 403
         assert (await less.delete("/mcp", headers=session)).status_code == 403
