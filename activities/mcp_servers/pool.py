@@ -393,7 +393,7 @@ class ServerPool:
         """Return what a server offers; without `secrets`, what it offers to nobody in particular. Raises `ToolFailure`.
 
         The session for that stays open, so that the server can tell of changes, until nothing is listed for a while.
-        With `secrets`, it is one of its own.
+        With `secrets`, it is a session for these secrets only.
         """
         if secrets is not None:
             return await self._listing_of_caller(self.server_of_caller(name, secrets))

@@ -300,7 +300,7 @@ async def listed_tools(session: ClientSession) -> tuple[tuple[WireTool, ...], tu
 
 @dataclass(frozen=True)
 class ListedEntries:
-    """What a server lists beside its tools, as it wrote it, and notes on entries that cannot be used."""
+    """Return the resources and prompts that a server lists, unchanged, and notes on entries that cannot be used."""
 
     resources: tuple[JsonObject, ...] = ()
     resource_templates: tuple[JsonObject, ...] = ()

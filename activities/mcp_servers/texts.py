@@ -23,7 +23,7 @@ def _held_place(form: str) -> str:
 
 
 def inserted(text: str, secrets: Mapping[str, str]) -> str | None:
-    """Insert secrets of the caller into a text of the file; None without one that it needs."""
+    """Insert secrets of the caller into a text of the file; None if one that it needs is missing."""
     if not all(name in secrets for name in HELD_PLACE.findall(text)):
         return None
     return HELD_PLACE.sub(lambda found: secrets[found[1]], text)

@@ -105,7 +105,7 @@ class ServerReview:
     quarantined: Mapping[str, QuarantineReason] = field(default_factory=dict[str, QuarantineReason])
     """By the names that tools have on the server."""
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """What is suspicious in tools, by their names on the server; only of tools with something."""
+    """Suspicious parts of tools, by the names of the tools on the server. Tools without any are left out."""
     instruction_flags: tuple[str, ...] = ()
 
     @property
@@ -140,7 +140,7 @@ class _Known:
     retry_at: float = 0.0
     error: str | None = None
     is_up: bool | None = None
-    """Whether the last attempt of a worker listed its tools; None without one."""
+    """Whether the last attempt of a worker to list its tools succeeded; None before the first attempt."""
     reading: "asyncio.Task[None] | None" = None
     told: int | None = None
     """`ServerChanges.lists` as last seen."""
